@@ -129,10 +129,10 @@ def made(given: argparse.Namespace, setting: plan.Setting, place: grid.Place) ->
 
 
 def run_grid(given: argparse.Namespace) -> None:
-    """Makes runs until the minutes are over; says what was made, and what failed."""
+    """Makes runs until the minutes are over, or three fail in a row; says what was made."""
     began = time.monotonic()
     setting, place = setting_of(given)
-    done, begun, failed = made(given, setting, place), set(), 0
+    done, begun, failed, in_a_row = made(given, setting, place), set(), 0, 0
     context = get_context("spawn")
     devices = context.Queue()
     for number in range(max(1, given.gpus) * given.jobs):
@@ -145,6 +145,8 @@ def run_grid(given: argparse.Namespace) -> None:
             waiting = due(given, done, begun)
             if given.limit:
                 waiting = waiting[: given.limit - len(begun)]
+            if in_a_row >= 3:
+                waiting = []
             while waiting and len(running) < workers and left > expected(given, waiting[0], done):
                 cell = waiting.pop(0)
                 begun.add(cell)
@@ -156,8 +158,10 @@ def run_grid(given: argparse.Namespace) -> None:
                 what = f"{cell.split} {cell.spec} rate {cell.rate:g} seed {cell.seed}"
                 if error := future.exception():
                     failed += 1
+                    in_a_row += 1
                     print(f"failed: {what}: {error}", flush=True)
                     continue
+                in_a_row = 0
                 done[cell] = future.result() | {"wall": time.monotonic() - since}
                 took = f"{done[cell]['wall']:.0f} s"
                 print(f"{time.monotonic() - began:.0f} s: {what}: {took}", flush=True)

@@ -286,7 +286,9 @@ def body(records: list[dict], pilots: list[dict], rate: float, picture: Path) ->
         "",
         *rate_table(done),
     ]
-    lines += ["### What the papers say", "", *claim_table(tuned or default)]
+    at = "each objective at its tuned rate" if tuned else f"all objectives at {rate:g}"
+    lines += ["### What the papers say", "", f"With {at}; ± over seeds.", ""]
+    lines += claim_table(tuned or default)
     return "\n".join([*lines, "### What was not run", "", *missing(tuned)])
 
 
