@@ -46,11 +46,7 @@ def _read(path: Path, *, reads_images: bool) -> Any:
         raise DataError(
             f"cannot load `{path}`: {first_line(error)}", "copy or save the model again"
         ) from error
-    if missing := sorted(loading["missing_keys"]):
-        raise DataError(
-            f"`{path}` lacks {len(missing)} of the model's weights, {missing[0]} among them",
-            "copy or save the model again",
-        )
+    pretrained.check_complete(path, loading)
     return model
 
 

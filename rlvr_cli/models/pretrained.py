@@ -16,10 +16,16 @@ from rlvr_cli.runtime import later
 
 _KERNELS = ("attn_implementation", "experts_implementation")
 _CONFIG, _AUTO_MAP = "config.json", "auto_map"
+# Where the word embeddings are also the output head, transformers loads these as language models.
+_OTHER_HEADS = (
+    "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMaskedLM",
+    "ForMultipleChoice", "RewardModel",
+)  # fmt: skip
 
 
 def config(source: Path | str) -> Any:
-    """The configuration of a model; DataError where it is broken, or names code of the hub."""
+    """The configuration of a language model; DataError where it is broken, names code of the hub,
+    or is that of another kind of model."""
     later.import_transformers()
     from transformers import AutoConfig, PretrainedConfig
 
@@ -42,7 +48,19 @@ def config(source: Path | str) -> Any:
             f"`{source}` names code of the hub: the `{key}` of its {_CONFIG} is `{kernel}`",
             f"it was not run: remove `{key}` there, and transformers' own is taken",
         )
+    _check_kind(source, loaded)
     return loaded
+
+
+def _check_kind(source: Path | str, config: Any) -> None:
+    """Refuses reward models, classifiers, encoders and encoder-decoders."""
+    named = (config.architectures or ("",))[0]
+    if named.endswith(_OTHER_HEADS) or config.is_encoder_decoder:
+        raise DataError(
+            f"`{source}` is no causal language model: its {_CONFIG} says "
+            f"`{named or config.model_type}`",
+            "name a decoder with a language-modelling head, such as a Qwen2ForCausalLM",
+        )
 
 
 def tokenizer(source: Path | str, **options: Any) -> Any:
@@ -68,6 +86,15 @@ def model(
         source, trust_remote_code=False, output_loading_info=True, **options
     )
     return loaded
+
+
+def check_complete(source: Path | str, loading: dict[str, Any]) -> None:
+    """DataError where weights are missing, by what `model` says of its loading."""
+    if missing := sorted(loading["missing_keys"]):
+        raise DataError(
+            f"`{source}` lacks {len(missing)} of the model's weights, {missing[0]} among them",
+            "copy the model again, or save it again as an AutoModelForCausalLM",
+        )
 
 
 def untrained(config: Any, *, reads_images: bool = False, **options: Any) -> Any:

@@ -107,11 +107,7 @@ def _load(place: str, adapters: Policy | None, dtype: Dtype) -> tuple[Any, Any]:
             f"transformers cannot load `{place}`: {first_line(error)}",
             "name a directory, a GGUF file or a hub name of a model that it knows",
         ) from error
-    if missing := sorted(info["missing_keys"]):
-        raise DataError(
-            f"`{place}` lacks {len(missing)} of the model's weights, {missing[0]} among them",
-            "copy or save the model again",
-        )
+    pretrained.check_complete(place, info)
     if adapters:
         lora.attach(loaded, adapters.path)
         lora.merge(loaded)

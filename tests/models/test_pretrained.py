@@ -75,6 +75,32 @@ def test_a_model_that_transformers_knows_is_loaded_without_the_python_beside_it(
 @pytest.mark.parametrize(
     "values",
     [
+        {"architectures": ["Qwen2ForSequenceClassification"]},
+        {"architectures": ["Qwen2ForRewardModel"]},
+        {"architectures": ["BertForMaskedLM"]},
+        {"architectures": ["T5Model"], "is_encoder_decoder": True},
+    ],
+)
+def test_a_model_of_another_kind_is_not_sampled_from_as_a_language_model(
+    model, copy, refused, values
+):
+    configure(model, **values)
+    for words in ways(model):
+        said = refused(3, *words)
+        named = values["architectures"][0]
+        assert f"is no causal language model: its config.json says `{named}`" in said
+
+
+def test_a_decoder_that_names_no_head_is_loaded_where_its_embeddings_are_the_head(
+    model, copy, rlvr
+):
+    configure(model, architectures=["Qwen2Model"])
+    assert rlvr("rollout", "copy/prompts", *TINY, "--model", model, "--out", "r").code == 0
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
         {"attn_implementation": "owner/kernel"},
         {"attn_implementation": {"": "owner/kernel@main"}},
         {"text_config": {"attn_implementation": "owner/kernel:name"}},
