@@ -33,6 +33,8 @@ class Completions(_chat["Chat"]):
         self.text, self.shape, self.models = text, shape, [MODEL]
         self.change = lambda choice, body: choice
         self.prompt_tokens = None  # that it says it was sent
+        self.answers_as = None  # the model that it says answers
+        self.busy = 0  # how often it says that it loads before it lists its models
 
 
 @contextlib.contextmanager
@@ -48,6 +50,9 @@ def running(*given):
 
 class _Handler(_chat["_Handler"]):
     def do_GET(self):
+        if self.server.busy:
+            self.server.busy -= 1
+            return self.answer(503, {"error": {"code": 503, "message": "Loading model"}})
         if isinstance(self.server.models, int):
             return self.answer(self.server.models, b"Internal Server Error")
         owner = {"vllm-0.9": "vllm"}.get(self.server.shape, self.server.shape)
@@ -74,7 +79,8 @@ class _Handler(_chat["_Handler"]):
             choice = self.of_tokens(body)
         usage = {"prompt_tokens": server.prompt_tokens or len(body.get("prompt", ""))}
         choice = server.change(choice, body)
-        self.answer(200, {"id": "1", "choices": [choice], "usage": usage})
+        named = {"model": server.answers_as} if server.answers_as else {}
+        self.answer(200, {"id": "1", "choices": [choice], "usage": usage, **named})
 
     def of_tokens(self, body):
         ids, reason = drawn(body["prompt"], body["seed"], body["max_tokens"])

@@ -17,7 +17,7 @@ NAMES = (
 )
 _STOP, _LENGTH, _ABORT = "stop", "length", "abort"
 # OpenAI, vLLM and llama.cpp; TGI; Anthropic and Bedrock; Gemini, which writes capitals; Cohere;
-# Ollama; the Responses API, whose status it is; inspect_ai; SGLang.
+# Ollama; the Responses API, whose status it is; inspect_ai; SGLang; DeepSeek; Zhipu.
 _WORDS: dict[str, str | None] = {
     **dict.fromkeys(
         ("stop", "eos", "eos_token", "eos_token_id", "end_turn", "end_of_turn", "stop_sequence",
@@ -28,20 +28,25 @@ _WORDS: dict[str, str | None] = {
     **dict.fromkeys(
         ("length", "max_tokens", "max_length", "max_new_tokens", "max_output_tokens",
          "max_completion_tokens", "token_limit", "model_length", "context_length", "limit",
-         "incomplete", "truncated", "model_context_window_exceeded", "true"),
+         "incomplete", "truncated", "model_context_window_exceeded", "error_limit", "true"),
         _LENGTH,
     ),
-    **dict.fromkeys(("abort", "aborted", "cancelled", "canceled", "error", "failed"), _ABORT),
+    **dict.fromkeys(
+        ("abort", "aborted", "cancelled", "canceled", "user_cancel", "error", "failed", "timeout",
+         "network_error", "insufficient_system_resource"),
+        _ABORT,
+    ),
     # What a call or a filter kept from the text is not there to be read, judged or trained on.
     **dict.fromkeys(
         ("tool_calls", "tool_call", "tool_use", "function_call", "pause_turn", "content_filter",
          "content_filtered", "guardrail_intervened", "refusal", "safety", "recitation", "blocklist",
-         "prohibited_content", "spii", "language", "malformed_function_call"),
+         "prohibited_content", "spii", "language", "malformed_function_call", "sensitive",
+         "error_toxic"),
         None,
     ),
     **dict.fromkeys(
         ("", "none", "null", "nan", "unknown", "other", "unspecified", "finish_reason_unspecified",
-         "not_finished"),
+         "not_finished", "load", "repetition"),
         None,
     ),
 }  # fmt: skip
@@ -59,9 +64,19 @@ def read(value: Any) -> str | None:
     if isinstance(value, bool):
         return _LENGTH if value else _STOP
     word = str(value).strip().lower().removeprefix("finishreason.")
+    word = word.partition(":")[0]  # Gemini's `content_filter: PROHIBITED_CONTENT`
     if word not in _WORDS:
         raise ValueError(str(value))
     return _WORDS[word]
+
+
+def is_known(value: Any) -> bool:
+    """Whether `read` reads a value."""
+    try:
+        read(value)
+    except ValueError:
+        return False
+    return True
 
 
 def column(values: Any, name: str, place: Callable[[int], str]) -> pa.Array:

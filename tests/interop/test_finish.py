@@ -30,10 +30,12 @@ from rlvr_cli.interop.completions import Columns, Stream
             "length", "max_tokens", "MAX_TOKENS", "model_length", "max_length", "incomplete",
             "limit", {"type": "length", "length": 512}, True,
         )),
-        ("abort", "abort"), ("cancelled", "abort"), ("error", "abort"),
+        ("abort", "abort"), ("cancelled", "abort"), ("error", "abort"), ("network_error", "abort"),
+        ("insufficient_system_resource", "abort"),
         *((word, None) for word in (
             None, "", "null", float("nan"), "unknown", "tool_calls", "tool_use", "content_filter",
-            "refusal", "SAFETY", "FINISH_REASON_UNSPECIFIED",
+            "refusal", "SAFETY", "FINISH_REASON_UNSPECIFIED", "content_filter: PROHIBITED_CONTENT",
+            "sensitive", "load", "repetition",
         )),
     ],
 )  # fmt: skip

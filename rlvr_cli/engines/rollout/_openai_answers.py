@@ -7,13 +7,13 @@ llama.cpp           choice.logprobs.content: id and logprob of each token
 """
 
 import json
-import math
 import re
 from typing import Any
 
 from rlvr_cli.errors import DataError, UserError
 from rlvr_cli.interop import finish
 from rlvr_cli.protocols import Completion, Request, SamplingParams
+from rlvr_cli.verification.remote import responses
 from rlvr_cli.verification.remote.client import Failed, Refused
 
 # What these sample with unless a request says otherwise: a model's generation_config.json, and of
@@ -26,8 +26,13 @@ _NEUTRAL = {
     "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
 }
-_TOO_LONG = re.compile(r"context|max_model_len|too long|longer than|max_new_tokens", re.IGNORECASE)
+# Servers that sample with a top_k of their own, and whose chat cannot be told another one.
+FIXED_DEFAULTS = {"library": "Ollama", "organization_owner": "LM Studio"}
+_TOO_LONG = re.compile(
+    r"context|max_model_len|too long|longer than|max_new_tokens|must have less than", re.IGNORECASE
+)
 _SLACK = 1e-3  # nats that a log-prob may be above 0 by rounding
+_LEAST = -1000.0  # nats; what is below stands for a probability of 0, as -9999 does in vLLM
 
 
 def common(request: Request, sampling: SamplingParams, *, is_neutral: bool) -> dict[str, Any]:
@@ -65,11 +70,24 @@ def is_too_long(error: Refused) -> bool:
     return bool(_TOO_LONG.search(str(error)))
 
 
+def is_other_model(answer: Any, asked: str) -> bool:
+    """Whether an answer names another model than was asked for, as a proxy may take one.
+
+    A name with a date, a folder or a tag more, or less, is the same one.
+    """
+    said = answer.get("model") if isinstance(answer, dict) else None
+    if not isinstance(said, str) or not said:
+        return False
+    one, other = said.casefold(), asked.casefold()
+    return one not in other and other not in one
+
+
 def choice(answer: Any, host: str) -> dict[str, Any]:
     """The one completion of an answer."""
     choices = answer.get("choices") if isinstance(answer, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise Failed(f"{host} answers with no completion: {json.dumps(answer)[:200]}")
+        said = json.dumps(answer)[:200]
+        raise Failed(f"{host} answers with no completion: {said}", kind=responses.OTHER_FORM)
     first: dict[str, Any] = choices[0]
     return first
 
@@ -84,7 +102,9 @@ def reason(choice: dict[str, Any], host: str) -> str | None:
             "stop, length and the like are read; ask for it in an issue",
         ) from None
     if why == "abort":  # it was paused, or is going down: nothing of this is a completion
-        raise Failed(f"{host} aborted a request", may_pass=True)
+        fault = choice.get("error")
+        said = fault.get("message") if isinstance(fault, dict) else fault
+        raise Failed(f"{host} aborted a request{f': {said}' if said else ''}", may_pass=True)
     return why
 
 
@@ -93,8 +113,8 @@ def sampled(answer: Any, request: Request, host: str) -> tuple[Completion, str]:
     first = choice(answer, host)
     _check_prompt(answer, first, request, host)
     why = reason(first, host)
-    logprobs = first.get("logprobs") or {}
-    content = logprobs.get("content") or []
+    logprobs = first["logprobs"] if isinstance(first.get("logprobs"), dict) else {}
+    content = [entry for entry in logprobs.get("content") or [] if isinstance(entry, dict)]
     logps = logprobs.get("token_logprobs") or [entry.get("logprob") for entry in content]
     token_ids = first.get("token_ids") or _listed_ids(logprobs, content)
     if not token_ids and first.get("text"):
@@ -105,6 +125,8 @@ def sampled(answer: Any, request: Request, host: str) -> tuple[Completion, str]:
         raise DataError(
             f"{host} gives {len(logps)} log-probs for {len(token_ids)} token ids", _AS_TEXT
         )
+    if strange := [token for token in token_ids if type(token) is not int]:
+        raise DataError(f"{host} gives `{strange[0]}` as a token id", _AS_TEXT)
     wrong = [logp for logp in logps if not _is_logp(logp)]
     if wrong:
         raise DataError(
@@ -114,7 +136,7 @@ def sampled(answer: Any, request: Request, host: str) -> tuple[Completion, str]:
         said = first.get("finish_reason")
         raise DataError(f"{host} ended a completion by `{said}`", _AS_TEXT)
     text = str(first.get("text") or "")
-    return Completion([int(t) for t in token_ids], [float(p) for p in logps], why), text  # type: ignore[arg-type]
+    return Completion(list(token_ids), [float(p) for p in logps], why), text  # type: ignore[arg-type]
 
 
 _AS_TEXT = (
@@ -132,7 +154,8 @@ def _lacking(what: str, host: str) -> DataError:
 def _check_prompt(answer: Any, first: dict[str, Any], request: Request, host: str) -> None:
     """An error if the server sampled from other tokens than it was sent."""
     seen = first.get("prompt_token_ids") or answer.get("prompt_token_ids")
-    count = (answer.get("usage") or {}).get("prompt_tokens")
+    usage = answer.get("usage")
+    count = usage.get("prompt_tokens") if isinstance(usage, dict) else None
     sent = request.prompt_token_ids
     if (seen and list(seen) != sent) or (count and not seen and count != len(sent)):
         raise DataError(
@@ -156,31 +179,73 @@ def _listed_ids(logprobs: dict[str, Any], content: list[dict[str, Any]]) -> list
 
 def _is_logp(value: Any) -> bool:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and value <= _SLACK
+    return is_number and _LEAST < value <= _SLACK
 
 
 def spoken(answer: Any, sampling: SamplingParams, host: str) -> Completion:
-    """A completion as text: with what the model thought, and the stop string that ended it."""
+    """A completion as text: with what the model thought, and the stop string that ended it.
+
+    Why it ended is unknown after words that are not known here, and after a filter, which may leave
+    no text.
+    """
     first = choice(answer, host)
-    why = reason(first, host)
+    why = reason(first, host) if finish.is_known(first.get("finish_reason")) else None
     message = first.get("message")
     text = _said(message, why) if isinstance(message, dict) else first.get("text")
+    if message is text is None and why is None and first.get("finish_reason"):
+        text = ""
     if not isinstance(text, str):
-        raise Failed(f"{host} answers with no text: {json.dumps(first)[:200]}")
+        said = json.dumps(first)[:200]
+        raise Failed(f"{host} answers with no text: {said}", kind=responses.OTHER_FORM)
+    if isinstance(message, dict) and message.get("tool_calls"):
+        why = None  # a call is no text that is complete
     ended_by = first.get("stop_reason") or first.get("matched_stop")
     if ended_by in sampling.stop and not text.endswith(ended_by):
         text += ended_by
-    return Completion([], [], why, text=text)  # type: ignore[arg-type]
+    return Completion([], [], why, text=_whole(text))  # type: ignore[arg-type]
 
 
-def _said(message: dict[str, Any], why: str | None) -> str:
-    """The text of a message: a refusal is one too, thoughts are in <think> before it."""
-    content = message.get("content") or message.get("refusal") or ""
+def filtered() -> Completion:
+    """What a prompt gets that a service refuses to answer: no text, and an end that is unknown."""
+    return Completion([], [], None, text="")
+
+
+def _whole(text: str) -> str:
+    """A text whose halves of a character, cut between two tokens, are joined or broken ones."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _said(message: dict[str, Any], why: str | None) -> str | None:
+    """The text of a message, None if it has another form.
+
+    A refusal is a text too, thoughts are in <think> before it.
+    """
+    content, thoughts = message.get("content"), None
     if isinstance(content, list):
-        content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
-    thoughts = message.get("reasoning_content") or message.get("reasoning")
+        thoughts = _joined([part for part in content if _is_thought(part)])
+        content = _joined([part for part in content if not _is_thought(part)])
+    if content is None or content == "":
+        content = message.get("refusal") or ""
+    if not isinstance(content, str):
+        return None
+    thoughts = thoughts or message.get("reasoning_content") or message.get("reasoning")
     if not isinstance(thoughts, str) or not thoughts.strip():
-        return str(content)
+        return content
     if not content and why != "stop":
         return f"<think>\n{thoughts}"
     return f"<think>\n{thoughts}\n</think>\n\n{content}"
+
+
+def _is_thought(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") in ("thinking", "reasoning")
+
+
+def _joined(part: Any) -> str:
+    """The text of a part of a content, which may consist of parts, as Mistral's thoughts do."""
+    if isinstance(part, str):
+        return part
+    if isinstance(part, list):
+        return "".join(map(_joined, part))
+    if not isinstance(part, dict):
+        return ""
+    return _joined(part.get("text") or part.get("thinking") or part.get("refusal"))

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from rlvr_cli.engines.rollout._openai_answers import OWN_DEFAULTS
-from rlvr_cli.engines.rollout._openai_pool import Server
+from rlvr_cli.engines.rollout._openai_answers import FIXED_DEFAULTS, OWN_DEFAULTS
+from rlvr_cli.engines.rollout._openai_pool import BUSY, Server
 from rlvr_cli.engines.serving import names
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams
+from rlvr_cli.terminal import console
 from rlvr_cli.verification.remote.client import Client, Failed, Refused
 
 _PROMPTS, _TOKENS = 4, 16  # of a comparison
@@ -33,9 +34,16 @@ def meet(server: Server, policy: Policy, model: str, *, load: bool, retries: int
     With `load` a server of `rlvr serve` takes the policy, where it has another one. It is asked
     again at most `retries` times.
     """
+    listed = _listed(server, retries)
+    server.listed = [str(entry["id"]) for entry in listed]
+    owners = [str(entry.get("owned_by")) for entry in listed]
+    server.is_neutral = any(owner in OWN_DEFAULTS for owner in owners)
+    for name in {FIXED_DEFAULTS[owner] for owner in owners if owner in FIXED_DEFAULTS}:
+        console.say(
+            f"rollout: {server.endpoint.host} is {name}, which samples with a top_k and penalties "
+            "of its own: requests cannot set them, its model settings can"
+        )
     with Client(replace(server.endpoint, retries=min(_RETRIES, retries))) as connection:
-        listed = _models(connection)
-        server.is_neutral = any(entry.get("owned_by") in OWN_DEFAULTS for entry in listed)
         own = [name for entry in listed if names.is_of_serve(name := str(entry.get("id")))]
         if policy.is_served or (model and not own):
             server.model = model
@@ -49,12 +57,24 @@ def meet(server: Server, policy: Policy, model: str, *, load: bool, retries: int
         return False
 
 
-def _models(connection: Client) -> list[dict[str, Any]]:
+def _listed(server: Server, retries: int) -> list[dict[str, Any]]:
+    """The models that a server lists; one that is busy, as while it loads, is asked for longer."""
+    try:
+        return _models(server, min(_RETRIES, retries))
+    except Failed as error:
+        if error.code not in BUSY or retries <= _RETRIES:
+            raise
+        console.say(f"rollout: {error}; it is asked again")
+        return _models(server, retries - _RETRIES)
+
+
+def _models(server: Server, retries: int) -> list[dict[str, Any]]:
     """The models that a server lists; none where it has no list, or fails to make one."""
     try:
-        data = connection.ask("GET", "/models")
+        with Client(replace(server.endpoint, retries=retries)) as connection:
+            data = connection.ask("GET", "/models")
     except Failed as error:
-        if error.code in (None, 401, 403):
+        if error.code in (None, 401, 403, *BUSY):
             raise
         return []
     entries = data.get("data") if isinstance(data, dict) else None

@@ -16,11 +16,13 @@ from typing import TypeVar
 from rlvr_cli.engines.serving import names
 from rlvr_cli.errors import UserError
 from rlvr_cli.terminal import console, plural
+from rlvr_cli.verification.remote import responses
 from rlvr_cli.verification.remote.client import Client, Endpoint, Failed, Refused
 
 T = TypeVar("T")
-_BUSY = (429, 503, 529)  # of a server alone, whatever it was asked
+BUSY = (429, 503, 529)  # of a server alone, whatever it was asked
 _FIRST_REST_S, _LONGEST_REST_S = 0.5, 30.0
+_TOLD_S = 60.0  # a rest that a server asks for is said if it is longer
 
 
 class Server:
@@ -30,21 +32,37 @@ class Server:
         self.endpoint = endpoint
         self.model = ""  # what it calls the policy
         self.is_neutral = False  # whether it has sampling options of its own, to be switched off
-        self.failures, self.rests_until, self.trouble = 0, 0.0, ""
+        self.listed: list[str] = []  # the models that it says it has
+        self.answers_as = ""  # another model's name, if it answered with one
+        self.failures, self.rests_until = 0, 0.0
+        self.trouble, self.kind = "", ""  # of its last failure
+        self.code: int | None = None
         self.is_out = False
 
     def failed(self, error: Failed, most: int) -> None:
         """Rests, or is out; requests that fail while it rests are of the same failure."""
         now = time.monotonic()
-        self.trouble = str(error)
+        self.trouble, self.code, self.kind = str(error), error.code, error.kind
         if not error.may_pass:
             self.is_out = True
         elif now >= self.rests_until:
             self.failures += 1
             self.is_out = self.failures > most
-            rest = min(_LONGEST_REST_S, _FIRST_REST_S * 2.0 ** (self.failures - 1))
-            rest = rest * random.uniform(0.5, 1.0) if error.after_s is None else error.after_s
+            rest = self._rest_s(error.after_s)
             self.rests_until = now + rest
+            if rest > _TOLD_S and not self.is_out:
+                console.say(
+                    f"rollout: {error}; it is asked again in {rest:.0f} s, as it wants. What is "
+                    "finished is kept if you end this command"
+                )
+
+    def _rest_s(self, after_s: float | None) -> float:
+        """Seconds to rest: as the server asks, but never so short that each request is a failure.
+
+        A date in the past, as of another clock, asks for none.
+        """
+        doubled = _FIRST_REST_S * 2.0 ** (self.failures - 1 if after_s is None else 0)
+        return max(random.uniform(0.5, 1.0) * min(_LONGEST_REST_S, doubled), after_s or 0.0)
 
 
 class Pool:
@@ -144,7 +162,7 @@ def _give_back(
     with work.changed:
         was_out = server.is_out
         server.failed(error, work.retries)
-        work.waiting.appendleft((index, tries + (error.code not in _BUSY)))
+        work.waiting.appendleft((index, tries + (error.code not in BUSY)))
         work.changed.notify_all()
         left = [other for other in servers if not other.is_out]
     if tries >= max(1, work.retries) * max(1, len(left)) + 1:
@@ -176,4 +194,20 @@ def all_out(servers: list[Server]) -> UserError:
     again = "run the same command again: what is finished is kept"
     if any(names.is_of_serve(one.model) and "answers 404" in one.trouble for one in servers):
         return UserError(said, f"it was given another policy: add `load=true`, and {again}")
-    return UserError(said, f"start it, or name another url=, and {again}")
+    return UserError(said, f"{_remedy(servers[0])}, and {again}")
+
+
+def _remedy(server: Server) -> str:
+    """What to do about a server that gives no completions."""
+    if server.code in (404, 405):
+        if server.listed and server.model not in server.listed:
+            return f"name a model that it has, as in model={server.listed[0]}"
+        return "check model=, and url=, which ends like http://localhost:8000/v1"
+    if server.kind == responses.OTHER_FORM:
+        return (
+            "check url=, which ends like http://localhost:8000/v1; the server must answer as a "
+            "whole, not as a stream"
+        )
+    if server.code is not None and server.code < 500 and server.code not in BUSY:
+        return "mend what it says"
+    return "start it, or name another url="

@@ -18,7 +18,7 @@ from rlvr_cli.models import policy as policies, stops
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams
 from rlvr_cli.terminal import console, plural
-from rlvr_cli.verification.remote import client
+from rlvr_cli.verification.remote import client, responses
 from rlvr_cli.verification.remote.client import Client, Endpoint, Failed, Refused
 
 UNDECIDING = (
@@ -196,6 +196,8 @@ class OpenAIEngine:
                     return self._speak(connection, server, request, sampling)
                 return self._sample(connection, server, request, sampling, stop)
             except Refused as error:
+                if error.kind == responses.FILTERED and stop is None:
+                    return answers.filtered()
                 if not answers.is_too_long(error):
                     raise
                 return Completion([], [], "abort", too_long=str(error))
@@ -226,6 +228,7 @@ class OpenAIEngine:
         elif isinstance(asked, str):
             more = {"messages": [{"role": "user", "content": asked}]}
         answer = connection.ask("POST", path, self._fields(server, request, sampling, **more))
+        _note_model(server, answer)
         return answers.spoken(answer, sampling, server.endpoint.host)
 
     def _sample(
@@ -242,6 +245,7 @@ class OpenAIEngine:
         path, beside = images.beside_tokens(request, server)
         fields = self._fields(server, request, sampling, **prompt, **beside)
         answer = connection.ask("POST", path, fields)
+        _note_model(server, answer)
         completion, text = answers.sampled(answer, request, host)
         self._check_ids(completion.token_ids, text, host)
         completion = stop.cut(completion)
@@ -288,3 +292,13 @@ class OpenAIEngine:
                     ask(connection, server, index) for index in range(len(few.requests))
                 ]
         checks.compare(self._policy, few, drawn)
+
+
+def _note_model(server: Server, answer: Any) -> None:
+    """Says once that a server answers with another model than it was asked for."""
+    if not server.answers_as and answers.is_other_model(answer, server.model):
+        server.answers_as = answer["model"]
+        console.say(
+            f"rollout: warning: {server.endpoint.host} was asked for `{server.model}` and says "
+            f"that `{server.answers_as}` answers"
+        )

@@ -1,8 +1,8 @@
 """JSON over HTTP to a service that may be slow, busy or away, within a limit of time.
 
-What may pass by itself (a lost connection, a time-out, 429, 5xx) is tried again, after what
-`Retry-After` says or a time that doubles, with jitter. The key goes into the header of a request
-and nowhere else: it is blotted out of what a service says.
+What may pass by itself (a lost connection, a time-out, 429, 5xx, also as an error in a body of
+status 200) is tried again, after what `Retry-After` says or a time that doubles, with jitter. The
+key goes into the header of a request and nowhere else: it is blotted out of what a service says.
 """
 
 import contextlib
@@ -23,7 +23,8 @@ from rlvr_cli.errors import UsageError
 from rlvr_cli.protocols import Status
 from rlvr_cli.verification.remote import responses
 
-_PASSING = (408, 409, 425, 429, 500, 502, 503, 504, 529)
+_PASSING = (408, 409, 424, 425, 429)  # 424: TGI, where its model failed at a request
+_NEVER = (501, 505)  # of a server that lacks what is asked for
 _FOR_GOOD = ("insufficient_quota", "billing_not_active")  # codes of a 429 that no waiting mends
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _SHORTEST_KEY = 6  # characters; `EMPTY` and the like are no secrets
@@ -34,7 +35,8 @@ _LOCAL = re.compile(r"localhost|127(\.\d+){3}|::1")
 class Failed(Exception):
     """Why a service gave no answer: it is away, busy or refuses all that it is asked.
 
-    `may_pass` says that it may answer later, `after_s` when it asked to be asked again.
+    `may_pass` says that it may answer later, `after_s` when it asked to be asked again; `kind` is
+    the service's own word for what went wrong, if it has one.
     """
 
     def __init__(
@@ -45,9 +47,10 @@ class Failed(Exception):
         *,
         may_pass: bool = False,
         after_s: float | None = None,
+        kind: str = "",
     ) -> None:
         super().__init__(reason)
-        self.status, self.code = status, code
+        self.status, self.code, self.kind = status, code, kind
         self.may_pass, self.after_s = may_pass, after_s
 
 
@@ -107,7 +110,7 @@ def endpoint(
             "`key_variable` is no name of an environment variable",
             "name the variable that holds the key, as in `key_variable=OPENAI_API_KEY`",
         )
-    path = parts.path.rstrip("/").removesuffix("/chat/completions")
+    path = parts.path.rstrip("/").removesuffix("/completions").removesuffix("/chat")
     return Endpoint(
         parts._replace(path=path, fragment="").geturl(), key_variable, timeout_s, connect_s, retries
     )
@@ -182,20 +185,23 @@ class Client:
 
     def _read(self, response: http.client.HTTPResponse, content: bytes) -> Any:
         """The JSON of a response, or its error."""
-        code = response.status
-        said, kind = responses.message(self._safe(content))
-        reason = f"{self.endpoint.host} answers {code} {response.reason}: {said}".rstrip(": ")
+        code, words = response.status, response.reason
         if code == 200:
             try:
-                return json.loads(content)
+                answer = json.loads(content.decode(errors="replace"))
             except (ValueError, RecursionError):
-                raise Failed(
-                    f"{self.endpoint.host} answers with something else than JSON"
-                ) from None
-        if code in _PASSING and kind not in _FOR_GOOD:
+                what = responses.other_than_json(response, content)
+                raise Failed(f"{self.endpoint.host} {what}", kind=responses.OTHER_FORM) from None
+            inner = responses.code_within(answer)
+            if inner is None:
+                return answer
+            code, words = inner, http.client.responses.get(inner, "")
+        said, kind = responses.message(self._safe(content))
+        reason = f"{self.endpoint.host} answers {code} {words}: {said}".rstrip(": ")
+        if _may_pass(code) and kind not in _FOR_GOOD:
             raise _Passing(reason, code=code, after_s=responses.retry_after(response))
-        refused = Refused if code in (400, 413, 422) else Failed
-        raise refused(reason, code=code)
+        is_of_request = code in (400, 413, 422) or kind == responses.FILTERED
+        raise (Refused if is_of_request else Failed)(reason, code=code, kind=kind)
 
     def _open(self, deadline: float) -> tuple[http.client.HTTPConnection, bool]:
         """The connection, and whether it is new; it may be silent until the deadline."""
@@ -227,6 +233,10 @@ class Client:
         """What a service says, without the key."""
         key = os.environ.get(self.endpoint.key_variable, "").strip().encode()
         return content.replace(key, b"[the key]") if len(key) >= _SHORTEST_KEY else content
+
+
+def _may_pass(code: int) -> bool:
+    return code in _PASSING or (500 <= code < 600 and code not in _NEVER)
 
 
 def _authorization(variable: str) -> dict[str, str]:

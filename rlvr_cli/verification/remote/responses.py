@@ -4,6 +4,7 @@ import contextlib
 import email.utils
 import http.client
 import json
+import math
 import re
 import socket
 import ssl
@@ -11,6 +12,8 @@ import time
 
 _LARGEST = 16 << 20  # bytes of a response
 _SHOWN = 300  # characters of what a service says
+FILTERED = "content_filter"  # the kind of a refusal of what a prompt is about
+OTHER_FORM = "other_form"  # the kind of an answer that is read as nothing
 
 
 def content(
@@ -40,7 +43,7 @@ def retry_after(response: http.client.HTTPResponse) -> float | None:
     """Seconds that a service asks to wait: a number or a date."""
     text = (response.getheader("Retry-After") or "").strip()
     with contextlib.suppress(ValueError):
-        return max(0.0, float(text)) if float(text) == float(text) else None
+        return max(0.0, float(text)) if math.isfinite(float(text)) else None
     try:
         date = email.utils.parsedate_to_datetime(text)
     except (ValueError, TypeError):
@@ -48,8 +51,35 @@ def retry_after(response: http.client.HTTPResponse) -> float | None:
     return max(0.0, date.timestamp() - time.time())
 
 
+def code_within(answer: object) -> int | None:
+    """The code of the error that an answer of status 200 is, as OpenRouter's; None if it is none.
+
+    An error that comes without a code of HTTP is one of the server: 500.
+    """
+    if not isinstance(answer, dict) or not answer.get("error") or answer.get("choices"):
+        return None
+    error = answer["error"]
+    code = str(error.get("code") if isinstance(error, dict) else "")
+    return int(code) if re.fullmatch(r"[45]\d\d", code) else 500
+
+
+def other_than_json(response: http.client.HTTPResponse, body: bytes) -> str:
+    """What an answer that is no JSON is, in the words that follow the server's name."""
+    kind = (response.getheader("Content-Type") or "").lower()
+    start = body[:200].lstrip().lower()
+    if "event-stream" in kind or "ndjson" in kind or start.startswith((b"data:", b"event:")):
+        return "streams its answer: something else than JSON"
+    if "html" in kind or start.startswith((b"<!doctype", b"<html")):
+        return "answers with a page: something else than JSON"
+    return "answers with something else than JSON"
+
+
 def message(body: bytes) -> tuple[str, str]:
-    """What the body of an error says, and its code; both may be empty."""
+    """What the body of an error says, and its kind; both may be empty.
+
+    The kind is FILTERED where it is the topic of a prompt that is refused: Azure says so by a code,
+    OpenRouter by naming reasons.
+    """
     text = body.decode(errors="replace")
     try:
         parsed = json.loads(text)
@@ -59,7 +89,9 @@ def message(body: bytes) -> tuple[str, str]:
     if not isinstance(error, dict):
         return _shown(str(error)), ""
     said = error.get("message") or error.get("detail") or error.get("error") or ""
-    return _shown(str(said)), str(error.get("code") or "")
+    beside = error.get("metadata")
+    is_filtered = isinstance(beside, dict) and bool(beside.get("reasons"))
+    return _shown(str(said)), FILTERED if is_filtered else str(error.get("code") or "")
 
 
 def _shown(text: str) -> str:

@@ -165,6 +165,16 @@ def test_what_may_pass_is_asked_again(sampled, server, fault):
     assert table.num_rows == 12 and len(server.seen) == 15
 
 
+@pytest.mark.parametrize("after", [0, "Mon, 01 Jan 2024 00:00:00 GMT"])
+def test_requests_that_are_refused_together_are_one_failure_whatever_the_clock_says(
+    sampled, server, after
+):
+    server.latency_s = 0.05
+    server.faults = [(429, {"Retry-After": after}, {"error": {"message": "slow down"}})] * 12
+    ran, table = sampled(server, options="check=false,retries=1")
+    assert ran.code == 0 and table.num_rows == 12, ran.err
+
+
 def test_a_completion_that_the_server_aborts_is_asked_for_again(sampled, server):
     _, expected = sampled(server, out="before")
     aborted = iter([{"finish_reason": "abort", "token_ids": [5], "text": "2"}] * 2)
@@ -235,6 +245,9 @@ def test_a_request_that_no_server_can_answer_ends_the_command(sampled, server, o
          "gives 1 log-probs for 2 token ids"),
         ({"logprobs": {"token_logprobs": [None]}, "token_ids": [5]}, "gives a log-prob of None"),
         ({"logprobs": {"token_logprobs": [0.5]}, "token_ids": [5]}, "gives a log-prob of 0.5"),
+        ({"logprobs": {"token_logprobs": [-9999.0]}, "token_ids": [5]}, "a log-prob of -9999.0"),
+        ({"logprobs": [-0.5], "token_ids": [5]}, "gives no log-probs"),
+        ({"logprobs": {"token_logprobs": [LOGP]}, "token_ids": ["5"]}, "gives `5` as a token id"),
         ({"logprobs": {"token_logprobs": [math.nan]}, "token_ids": [5]}, "a log-prob of nan"),
         ({"logprobs": {"token_logprobs": [LOGP]}, "token_ids": [99999]}, "the token id 99999: it"),
         ({"text": "another text"}, "ids of other text than `another text`: it has another"),

@@ -30,9 +30,9 @@ def prompts(rlvr, jsonl, tmp_path, monkeypatch):
 
 @pytest.fixture
 def sampled(rlvr, prompts, server):
-    def run(*more, options="", out="r", source=prompts):
+    def run(*more, options="", retries=0, out="r", source=prompts):
         words = ["-n", 2, "--max-new-tokens", 64, "--out", out, *more]
-        words += ["--engine", f"openai:url={server.url},model={MODEL},retries=0{options}"]
+        words += ["--engine", f"openai:url={server.url},model={MODEL},retries={retries}{options}"]
         ran = rlvr("rollout", source, *words)
         return ran, pq.read_table(out) if ran.code == 0 else None
 
@@ -118,6 +118,121 @@ def test_an_answer_without_text_is_no_completion(sampled, server):
     server.change = lambda choice, body: {"index": 0, "finish_reason": "stop"}
     ran, _ = sampled()
     assert ran.code == 1 and "answers with no text" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ([{"type": "thinking", "thinking": [{"type": "text", "text": "one and two"}]},
+          {"type": "text", "text": "3"}], "<think>\none and two\n</think>\n\n3"),
+        ([{"type": "text", "text": None}, "a", {"type": "text", "text": "b"}], "ab"),
+        ([{"type": "refusal", "refusal": "No."}], "No."),
+        ("cut \ud83d", "cut \ufffd"),
+        ("whole \ud83d\ude00", "whole \U0001f600"),
+    ],
+)  # fmt: skip
+def test_contents_of_any_form_become_text(sampled, server, content, said):
+    server.say = lambda question: {"role": "assistant", "content": content}
+    ran, table = sampled()
+    assert ran.code == 0 and set(table["completion"].to_pylist()) == {said}, ran.err
+
+
+@pytest.mark.parametrize("content", [{"answer": 3}, 3, 0, True])
+def test_contents_that_are_no_text_are_not_read_as_one(sampled, server, content):
+    server.say = lambda question: {"role": "assistant", "content": content}
+    ran, _ = sampled()
+    assert ran.code == 1 and "answers with no text" in ran.err
+    assert "hint: check url=, which ends like http://localhost:8000/v1" in ran.err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"finish_reason": "a word of tomorrow"},
+        {"finish_reason": "content_filter: PROHIBITED_CONTENT", "message": None},
+        {"message": {"content": None, "tool_calls": [{"id": "1", "type": "function"}]}},
+    ],
+)
+def test_an_end_that_is_neither_is_unknown_and_counted(sampled, server, change):
+    server.change = lambda choice, body: choice | change
+    ran, table = sampled()
+    assert table["finish_reason"].null_count == 6, ran.err
+    assert "6 completions do not say whether they ended or were cut" in ran.err
+
+
+FILTERED = {"message": "The prompt was filtered.", "code": "content_filter"}
+MODERATED = {"message": "your input was flagged", "code": 403, "metadata": {"reasons": ["x"]}}
+
+
+@pytest.mark.parametrize(("status", "error"), [(400, FILTERED), (403, MODERATED)])
+def test_a_prompt_that_a_filter_refuses_gets_an_empty_completion(sampled, server, status, error):
+    server.faults = [(status, {}, {"error": error})]
+    ran, table = sampled(options=",in_flight=1")
+    assert ran.code == 0, ran.err
+    assert table["completion"].to_pylist().count("") == table["finish_reason"].null_count == 1
+    assert "1 completions do not say whether they ended or were cut" in ran.err
+
+
+@pytest.mark.parametrize("code", [502, "429", None])
+def test_an_error_in_an_answer_of_status_200_is_asked_again(sampled, server, code):
+    server.faults = [(200, {}, {"error": {"message": "Provider returned error", "code": code}})]
+    ran, table = sampled(retries=1)
+    assert ran.code == 0 and table.num_rows == 6 and len(server.seen) == 7, ran.err
+
+
+def test_a_choice_that_failed_is_asked_again_and_says_why(sampled, server):
+    broken = {"finish_reason": "error", "error": {"code": 502, "message": "Network lost"}}
+    server.change = lambda choice, body: choice | broken
+    ran, _ = sampled()
+    assert ran.code == 1 and "aborted a request: Network lost" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("fault", "said", "hint"),
+    [
+        ((404, {}, {"error": {"message": "no such model"}}), "404", "hint: check model=, and"),
+        ((402, {}, {"error": {"message": "no credits"}}), "402", "hint: mend what it says, and"),
+        ((200, {"Content-Type": "text/event-stream"}, b"data: {}\n\n"), "streams its answer",
+         "the server must answer as a whole, not as a stream"),
+        ((200, {}, b"<!DOCTYPE html><title>x"), "answers with a page", "hint: check url=, which"),
+    ],
+)  # fmt: skip
+def test_a_hint_says_what_to_do_about_each_failure(sampled, server, fault, said, hint):
+    server.always = fault
+    ran, _ = sampled()
+    assert ran.code == 1 and ran.err.count("error:") == 1
+    assert said in ran.err and hint in ran.err, ran.err
+
+
+def test_a_model_that_a_server_does_not_have_is_told_from_those_that_it_has(sampled, server):
+    server.models = ["a", "b"]
+    ran, _ = sampled()
+    assert "hint: name a model that it has, as in model=a, and run" in ran.err
+
+
+def test_a_server_that_says_that_another_model_answers_is_told_once(sampled, server):
+    server.answers_as = f"{MODEL}-2026-01-01"
+    ran, _ = sampled()
+    assert "warning: http" not in ran.err
+    server.answers_as = "llama-3"
+    ran, _ = sampled(out="r2")
+    said = f"was asked for `{MODEL}` and says that `llama-3` answers"
+    assert ran.err.count(said) == 1
+
+
+def test_a_server_whose_own_sampling_cannot_be_set_is_named(sampled, server):
+    server.shape = "library"
+    ran, _ = sampled()
+    assert "is Ollama, which samples with a top_k and penalties of its own" in ran.err
+
+
+def test_a_server_that_loads_is_waited_for_before_its_sampling_is_set(sampled, server):
+    """Without the list of its models it would sample with a top_k of its own."""
+    server.shape, server.busy = "vllm", 4
+    ran, table = sampled(retries=6)
+    assert ran.code == 0 and table.num_rows == 6, ran.err
+    assert "answers 503 Service Unavailable: Loading model (3 tries); it is asked again" in ran.err
+    assert all(body["top_k"] == -1 for body in server.seen)
 
 
 def test_raw_text_is_continued_and_keeps_the_stop_string_that_the_server_tells(sampled, server):

@@ -54,7 +54,7 @@ def listening():
         yield serve
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
+@pytest.mark.parametrize("status", [408, 424, 429, 500, 502, 503, 504, 522, 529])
 def test_what_may_pass_is_tried_again(chat, status):
     chat.faults = [(status, {}, {"error": {"message": "busy"}})]
     answer, used = post(chat.url)
