@@ -30,7 +30,7 @@ from rlvr_cli.storage.run_folders import CONFIG, kept
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
 from rlvr_cli.terminal import console
 
-_INPUTS, LOCK = "inputs.json", "_lock"
+INPUTS, LOCK = "inputs.json", "_lock"
 OF_A_STEP = ("rollouts", "scores", "advantages", "update")
 EVALUATION = ("rollouts", "scores", "logprobs")
 Record = dict[str, Any]
@@ -128,7 +128,7 @@ class RunDirectory:
         """Which of the run's own files are written again when it resumes, and what was changed."""
         said = stored_config.remarks(self.path, self._version)
         if self._inputs()[1]:
-            said.append(f"`{self.path / _INPUTS}` was damaged or gone: it is written again")
+            said.append(f"`{self.path / INPUTS}` was damaged or gone: it is written again")
         return said
 
     def _may_move(self, name: str) -> bool:
@@ -138,7 +138,7 @@ class RunDirectory:
     def check_inputs(self, inputs: dict[str, str]) -> None:
         """Keeps the digests of what the run reads, or refuses to resume with other content."""
         known = self.require_inputs(inputs)
-        atomic.write_atomic(self.path / _INPUTS, atomic.pretty_json(known))
+        atomic.write_atomic(self.path / INPUTS, atomic.pretty_json(known))
         if self._text:  # another one is stored once its inputs are known to be the same
             atomic.write_atomic(self.path / CONFIG, self._text.encode())
             stored_config.keep(self.path, self._text, known)
@@ -156,7 +156,7 @@ class RunDirectory:
 
     def _inputs(self) -> tuple[dict[str, str], bool]:
         """The digests that were kept, and whether inputs.json says others than the sealed copy."""
-        path, copy = self.path / _INPUTS, kept(self.path)
+        path, copy = self.path / INPUTS, kept(self.path)
         try:
             before = json.loads(atomic.read_bytes(path)) if path.exists() else {}
             if not all(isinstance(digest, str) for digest in before.values()):

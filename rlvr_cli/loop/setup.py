@@ -14,7 +14,7 @@ from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.errors import DataError
-from rlvr_cli.loop import alike, evaluations, preflight, schedule
+from rlvr_cli.loop import alike, evaluations, preflight, refused_start, schedule
 from rlvr_cli.loop.following import Others
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.policy_state import PolicyState
@@ -177,11 +177,13 @@ def train(path: Path, config: RunConfig, others: Others | None = None) -> Iterat
         distributed.start()
         alike.require_configuration(config)
     setup = check(path, config, follows=others is not None)
+    fresh = refused_start.absent(path) if others is None else []
     with contextlib.ExitStack() as stack:
         stack.enter_context(atomic.made_folder(path))
         stack.enter_context(moved.forgotten())
         if setup.world.is_main_process:
             stack.enter_context(setup.directory.lock_and_check_config(setup.config))
+            stack.enter_context(refused_start.undone(path, fresh))
             inputs = prepare(setup)
             if others:
                 others.begin()

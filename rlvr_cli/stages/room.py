@@ -108,7 +108,8 @@ class Room:
         """Refuses the update of a step whose checkpoint has no room, before it is computed."""
         room = disk.free(path)
         lacks = disk.gb(self.checkpoint - (room or 0))
-        fewer = ", or keep fewer with `--keep 1`" if self.keep > 1 else ""
+        frees = self.keep > 1 and _usage(path)[0] > 1
+        fewer = ", or keep fewer with `--keep 1`" if frees else ""
         hint = (
             f"free {lacks} there{fewer}, and run the same command again: it continues from the "
             "rollouts of this step"

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,29 @@ def test_a_disk_that_is_full_at_any_write_is_one_line_and_costs_nothing():
     assert "a checkpoint takes" in said and "the checkpoint of step 2 takes" in said
     assert "update/_checkpoint`: No space left on device" in said
     assert "update/_weights`: No space left on device" in said
+
+
+def test_a_run_that_is_refused_before_its_first_step_leaves_nothing(
+    refused, rlvr, tmp_path, monkeypatch
+):
+    """Its hints say to begin with other options, which a run that was begun would refuse."""
+    run, usage = tmp_path / "runs" / "run", shutil.disk_usage
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda path: usage(path)._replace(free=1 << 20))
+        assert "a checkpoint takes 5.49 MB, and " in refused(1, *RUN, "--out", run)
+    assert not run.parent.exists()
+    ran = rlvr(*RUN, "--steps=1", "--learning-rate=1e-5", "--out", run)
+    assert ran.code == 0, ran.err
+
+
+def test_what_was_there_before_a_refused_run_stays(refused, rlvr, tmp_path, monkeypatch):
+    run, usage = tmp_path / "run", shutil.disk_usage
+    assert rlvr("prompts", "task:expression", "--limit=4", "--out", run / "prompts/train").code == 0
+    before = content(run)
+    words = ["train", "--model=builtin", "--prompts", run / "prompts/train", *RUN[1:]]
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(path)._replace(free=1 << 20))
+    refused(1, *words, "--out", run)
+    assert content(run) == before
 
 
 def test_files_that_may_not_grow_are_one_line_and_leave_no_half_checkpoint(

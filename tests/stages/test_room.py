@@ -111,11 +111,21 @@ def test_what_a_run_holds_is_room_that_it_has(tmp_path):
 
 
 def test_a_step_without_room_says_that_its_rollouts_stay(tmp_path):
-    free = disk.free(tmp_path)
+    needs = room.Room(2 * disk.free(tmp_path), 0, keep=2, keep_weights=0, evaluates=True)
+    for step in (5, 6):
+        (tmp_path / f"steps/{step:06d}/update/_checkpoint").mkdir(parents=True)
     with pytest.raises(UserError, match=r"the checkpoint of step 7 takes .* are free in") as caught:
-        room.Room(2 * free, 0, keep=2, keep_weights=0, evaluates=True).require(tmp_path, 7)
+        needs.require(tmp_path, 7)
     assert "keep fewer with `--keep 1`" in caught.value.hint
     assert "it continues from the rollouts of this step" in caught.value.hint
+
+
+def test_fewer_checkpoints_are_advised_only_if_that_frees_one(tmp_path):
+    needs = room.Room(2 * disk.free(tmp_path), 0, keep=2, keep_weights=0, evaluates=True)
+    (tmp_path / "steps/000001/update/_checkpoint").mkdir(parents=True)
+    with pytest.raises(UserError) as caught:
+        needs.require(tmp_path, 2)
+    assert "--keep" not in caught.value.hint and "run the same command again" in caught.value.hint
 
 
 def test_doctor_says_what_the_checkpoints_of_a_run_take(rlvr):
