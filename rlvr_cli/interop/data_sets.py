@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.interop import places, readers, splits
+from rlvr_cli.interop import image_files, places, readers, splits
 from rlvr_cli.runtime import stdin
 from rlvr_cli.storage import disk
 
@@ -38,7 +38,7 @@ def read(source: str, split: str | None = None) -> DataSet:
     if path == stdin.DASH:
         if split or config:
             raise UsageError("`-` is stdin, which has no splits", "leave --split out")
-        return DataSet(stdin.NAME, readers.read(path))
+        return DataSet(stdin.NAME, _rows(path))
     if not path.exists() and ":" in source.removeprefix(_HUB):
         source, _, config = source.rpartition(":")
         path = Path(source)
@@ -52,10 +52,20 @@ def read(source: str, split: str | None = None) -> DataSet:
                 f"`{source}` is a file, which has neither splits nor configurations",
                 f"leave {'--split' if split else f':{config}'} out",
             )
-        return DataSet(_stem(path), readers.read(path), _outer(path))
+        return DataSet(_stem(path), _rows(path), _outer(path))
     if _looks_like_a_path(source):
         raise DataError(f"`{source}` does not exist", "check the path")
     return _of_hub(source, split, config)
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file, without the bytes of images, which wait on disk."""
+    return [_spooled(row) for row in readers.rows(path)]
+
+
+def _spooled(row: dict[str, Any]) -> dict[str, Any]:
+    spooled: dict[str, Any] = image_files.with_spooled(row)
+    return spooled
 
 
 def _looks_like_a_path(source: str) -> bool:
@@ -106,7 +116,7 @@ def _of_files(
     config: str | None,
 ) -> DataSet:
     chosen, names = splits.choose(configurations, where, config, split)
-    rows = [row for name in names for row in readers.read(folder / name)]
+    rows = [row for name in names for row in _rows(folder / name)]
     if not rows:
         raise readers.no_rows(Path(where))
     folders = {(folder / name).parent for name in names}
@@ -138,7 +148,8 @@ def _load_saved(folder: Path) -> list[dict[str, Any]]:
     from datasets import load_from_disk
 
     try:
-        rows: list[dict[str, Any]] = load_from_disk(str(folder)).to_list()
+        tables = load_from_disk(str(folder)).with_format("arrow").iter(readers.SHORT_BATCH)
+        rows = [_spooled(row) for table in tables for row in readers.spooled_rows(table)]
     except Exception as error:
         disk.refuse(error)
         raise _not_saved(folder, error) from error
@@ -160,7 +171,7 @@ def _of_hub(name: str, split: str | None, config: str | None) -> DataSet:
                 f"leave {'--split' if split else f':{config}'} out",
             )
         folder = _download(repository, revision or None, [file])
-        rows, begins = readers.read(folder / file), (folder / file).parent
+        rows, begins = _rows(folder / file), (folder / file).parent
         return DataSet(_stem(Path(file)), rows, begins, is_downloaded=True)
     names = _listed(repository, revision or None)
     text = ""

@@ -33,8 +33,12 @@ if TYPE_CHECKING:
 FORMATS = ("PNG", "JPEG", "WEBP")  # that are stored as they are
 _READ = (*FORMATS, "GIF", "BMP", "TIFF", "PPM")  # and none that starts a program, as EPS
 _BASE64 = ("iVBOR", "/9j/", "UklGR", "R0lGOD", "Qk")  # begins of PNG, JPEG, WebP, GIF and BMP
+_MAGIC = (b"\x89PNG", b"\xff\xd8\xff", b"RIFF", b"GIF8", b"BM", b"II*\0", b"MM\0*")
+_MISSING = "is not there"
 _SUFFIXES = (*(".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff"),)
 _LEAST_BASE64 = 64  # characters; a shorter text is a path
+_LONG_BASE64 = 1024  # characters of what waits on disk
+_TEXTS = ("text", "content")  # of messages, which are no images whatever they say
 _DAMAGED = (  # what Pillow raises of files that are
     *(OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError, OverflowError),
     *(KeyError, AttributeError, struct.error, zlib.error, ZeroDivisionError),
@@ -81,6 +85,33 @@ def is_image(value: Any) -> bool:
             or (value.startswith(_BASE64) and len(value) > _LEAST_BASE64)
         )
     return isinstance(value, bytes | Spooled) or _is_of_pillow(value)
+
+
+def with_spooled(value: Any) -> Any:
+    """A value of JSON or CSV whose images in base64 wait on disk, as bytes of Parquet do."""
+    if isinstance(value, dict):
+        return {
+            name: item if name in _TEXTS and isinstance(item, str) else with_spooled(item)
+            for name, item in value.items()
+        }
+    if isinstance(value, list):
+        return [with_spooled(item) for item in value]
+    if not isinstance(value, str) or len(value) < _LONG_BASE64:
+        return value
+    if value.startswith(_BASE64):
+        return spooled.keep_base64("", value) or value
+    head = value[:_LEAST_BASE64].partition(",")[0]
+    if head.startswith("data:image/") and head.endswith(";base64"):
+        return spooled.keep_base64(f"{head},", value[len(head) + 1 :]) or value
+    return value
+
+
+def has_bytes(value: Any) -> bool:
+    """Whether a value, or the first of a list of them, has the bytes of an image in it."""
+    value = next(iter(value), None) if isinstance(value, list) else value
+    value = _named(value)
+    data = value.read() if isinstance(value, Spooled) else value
+    return isinstance(data, bytes) and data.startswith(_MAGIC)
 
 
 def _is_of_pillow(value: Any) -> bool:
@@ -153,12 +184,15 @@ def _of_file(name: str, folder: Folder) -> bytes:
     path = folder.path / inner
     try:
         if not path.is_file():
-            raise Unusable(
-                f"its image `{path}` {'is no file' if path.exists() else 'is not there'}"
-            )
+            raise Unusable(f"its image `{path}` {'is no file' if path.exists() else _MISSING}")
         return path.read_bytes()
     except (OSError, ValueError) as error:
         raise Unusable(f"its image `{name[:60]}` cannot be read: {first_line(error)}") from error
+
+
+def is_missing(reason: str) -> bool:
+    """Whether a row is unusable because the file of its image is not there."""
+    return reason.startswith("its image") and reason.endswith(_MISSING)
 
 
 def normalised(data: bytes, max_pixels: int | None = None) -> Image:

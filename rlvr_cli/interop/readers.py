@@ -20,7 +20,7 @@ ID = containers.ID
 PROMPT = ("messages", "prompt", "problem", "question", "instruction", "query",
           "conversations")  # fmt: skip
 _NO_CELL: Any = object()
-_BATCH, _SHORT_BATCH = 1024, 32  # rows of a Parquet file; of one with bytes, which may be images
+_BATCH, SHORT_BATCH = 1024, 32  # rows of a Parquet file; of one with bytes, which may be images
 _LONG_BYTES = 1024
 ANSWER = ("reward_model.ground_truth", "ground_truth", "answer", "solution", "label")
 
@@ -187,12 +187,17 @@ def _parquet(path: Path) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet as pq
 
     with reporting_damage(path), pq.ParquetFile(path) as file:
-        names = [field.name for field in file.schema_arrow if _has_bytes(field.type)]
-        size = _SHORT_BATCH if names else _BATCH
+        size = SHORT_BATCH if any(_has_bytes(one.type) for one in file.schema_arrow) else _BATCH
         for group in range(file.num_row_groups):  # Arrow holds all the row groups that it is given
             for batch in file.iter_batches(batch_size=size, row_groups=[group]):
-                for row in batch.to_pylist():
-                    yield row | {name: _spooled(row[name]) for name in names}
+                yield from spooled_rows(batch)
+
+
+def spooled_rows(batch: Any) -> Iterator[dict[str, Any]]:
+    """The rows of an Arrow table or batch, whose long bytes wait on disk."""
+    names = [one.name for one in batch.schema if _has_bytes(one.type)]
+    for row in batch.to_pylist():
+        yield row | {name: _spooled(row[name]) for name in names}
 
 
 def _has_bytes(kind: Any) -> bool:

@@ -7,7 +7,8 @@ A content that has images is a list of `{"type": "text", "text": ...}` and `{"ty
 "image": ...}`; any other is a string. As stored an image is its sha256; as read from a data set it
 is what names it there, or None where the row's column of images does. Read are OpenAI's `image_url`
 and `input_image`, Hugging Face's `image` with a value under one of several names or with none,
-Anthropic's `source`, and parts without a type that hold `image` alone.
+Anthropic's `source`, LLaMA-Factory's parts with a `value`, and parts without a type that hold
+`image` alone.
 """
 
 import json
@@ -24,7 +25,8 @@ _SHAREGPT = {
     "model": "assistant", "tool": "tool", "observation": "tool", "function_response": "tool",
 }  # fmt: skip
 _IMAGE_TYPES = ("image", "image_url", "input_image")
-_IMAGE_NAMES = ("image", "image_url", "url", "path", "base64", "data")
+_IMAGE_NAMES = ("image", "image_url", "url", "path", "base64", "data", "value")
+_TEXT_NAMES = ("text", "value")
 _HINT = 'write messages as in [{"role": "user", "content": "..."}], or plain text'
 _DROP = "leave its last turn out with `rlvr prompts ... --drop-answer-turn`"
 
@@ -101,9 +103,10 @@ def _content(content: Any, name: str) -> str | list[dict[str, Any]]:
             parts.append({"type": "image", "image": image_reference(part)})
             continue
         is_text = isinstance(part, dict) and part.get("type", "text") in ("text", "input_text")
-        text = part if isinstance(part, str) else part.get("text") if is_text else None
+        values = [part] if isinstance(part, str) else [part.get(n) for n in _TEXT_NAMES if is_text]
+        text = next((value for value in values if value is not None), None)
         if not isinstance(text, str):
-            kind = part.get("type") if isinstance(part, dict) else None
+            kind = None if is_text or not isinstance(part, dict) else part.get("type")
             raise DataError(
                 f"prompt `{name}` holds {f'a part of type `{kind}`' if kind else _short(part)}",
                 "rlvr reads text and images alone: remove the prompt",

@@ -1,9 +1,11 @@
-"""Bytes that are needed again later: they wait in a temporary file instead of memory."""
+"""Bytes that are needed again later: they wait in a temporary file, not in memory."""
 
+import base64
+import binascii
 import functools
 import os
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO
 
 from rlvr_cli.errors import UserError
@@ -11,17 +13,23 @@ from rlvr_cli.errors import UserError
 
 @dataclass(frozen=True)
 class Spooled:
-    """Bytes in a temporary file, which goes with this process. As text it is what bytes are."""
+    """Bytes in a temporary file, which goes with this process.
+
+    As text it is what bytes are, or with a `head`, that of a URL with base64, the text it was.
+    """
 
     offset: int
     size: int
     file: IO[bytes] = field(repr=False)
+    head: str | None = None
 
     def read(self) -> bytes:
         return os.pread(self.file.fileno(), self.size, self.offset)
 
     def __str__(self) -> str:
-        return str(self.read())
+        if self.head is None:
+            return str(self.read())
+        return self.head + base64.b64encode(self.read()).decode()
 
 
 def keep(data: bytes) -> Spooled:
@@ -37,6 +45,17 @@ def keep(data: bytes) -> Spooled:
             "name a folder that has room: `export TMPDIR=FOLDER`",
         ) from error
     return Spooled(offset, len(data), file)
+
+
+def keep_base64(head: str, encoded: str) -> Spooled | None:
+    """What base64 behind a head stands for; None where the bytes would not give the same text."""
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    if base64.b64encode(data).decode() != encoded:
+        return None
+    return replace(keep(data), head=head)
 
 
 @functools.cache

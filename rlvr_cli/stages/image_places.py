@@ -15,7 +15,6 @@ from rlvr_cli.protocols import Unusable
 from rlvr_cli.terminal import plural
 
 _PLACE = re.compile(r"(<image ?\d*>)")  # as verl, LLaMA-Factory, MMMU and MATH-Vision have it
-_VIDEO = "<video>"
 
 
 def filled(prompt: Prompt, values: Sequence[Any], column: str) -> Prompt:
@@ -43,9 +42,9 @@ def says_place(prompt: Prompt) -> bool:
     return any(_PLACE.search(text) for text in _texts(prompt))
 
 
-def says_video(prompt: Prompt) -> bool:
-    """Whether a text says where a video stands."""
-    return any(_VIDEO in text for text in _texts(prompt))
+def says(prompt: Prompt, kind: str) -> bool:
+    """Whether a text says where a video, or a sound, stands: `<video>`, `<audio>`."""
+    return any(f"<{kind}>" in text for text in _texts(prompt))
 
 
 def _texts(prompt: Prompt) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The images of prompts that are read: from parts of messages, and from columns of the rows."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from rlvr_cli.terminal import plural
 NO_COLUMN = "none"  # the name of the column of images of prompts of which only the text is read
 _COLUMNS = ("images", "image")  # as data sets and TRL call it
 _FILE_NAME = "file_name"  # as folders of images for `datasets` have it, in metadata.jsonl
-_VIDEOS = ("videos", "video")
+_OTHERS = {"video": "a video", "audio": "a sound"}  # by the column and the place in the text
 
 
 class RowImages:
@@ -36,6 +36,7 @@ class RowImages:
             )
         self.columns = _columns(data, source, options.image_column)
         self._is_text = options.image_column == NO_COLUMN
+        self._others = [] if self._is_text else _others(data.rows, self.columns)
         self._most = options.max_pixels
         begins = data.folder if options.images is None else Path(options.images)
         self._folder = Folder(begins, data.is_downloaded)
@@ -46,9 +47,13 @@ class RowImages:
 
         `Unusable` if it has other images than places for them, or one that cannot be read.
         """
-        prompt, shape = messages.read(given, prompt_id)
-        if any(row.get(name) for name in _VIDEOS) and image_places.says_video(prompt):
-            raise Unusable("it has a video, and images alone are read")
+        try:
+            prompt, shape = messages.read(given, prompt_id)
+        except DataError as error:
+            raise Unusable(f"it {str(error).removeprefix(f'prompt `{prompt_id}` ')}") from error
+        for kind, what in _OTHERS.items():
+            if (row.get(kind) or row.get(f"{kind}s")) and image_places.says(prompt, kind):
+                raise Unusable(f"it has {what}, and images alone are read")
         if self.columns:
             prompt = image_places.filled(prompt, self.values(row), ",".join(self.columns))
         elif not self._is_text:
@@ -68,26 +73,42 @@ class RowImages:
             row = _without(row, [name] if name in row else name.split("."))
         if self.columns or self._is_text:
             return {name: value for name, value in row.items() if not _has_bytes(value)}
-        return row
+        return {name: value for name, value in row.items() if name not in self._others}
 
     def remarks(self) -> Iterator[str]:
         """What was read, and what may have been meant."""
         if self._images:
-            named = " and ".join(f"`{name}`" for name in self.columns)
+            named = _listed(self.columns)
             column = f", of the column{'s' * (len(self.columns) > 1)} {named}" if named else ""
             prompts = plural.of(self._prompts, "prompt")
             yield f"{plural.of(self._images, 'image')} in {prompts}{column}"
-        if self._unfilled:
+        if self._others and not self.columns:
+            yield (
+                f"no prompt has the images of {_listed(self._others)}: take them with "
+                f"--image-column {','.join(self._others)}, or say --image-column {NO_COLUMN}"
+            )
+        elif self._unfilled:
             yield (
                 f"{plural.of(self._unfilled, 'prompt')} with `<image>` in the text and no column "
                 "of images: name it with --image-column"
             )
+
+    def hint(self, reasons: Iterable[str]) -> str:
+        """What else helps against reasons why rows are unusable; empty where nothing is known."""
+        if not any(image_files.is_missing(reason) for reason in reasons):
+            return ""
+        column = f"take --image-column {self._others[0]}, " if self._others else ""
+        return f"{column}name the folder where its paths begin with --images"
 
     def values(self, row: dict[str, Any]) -> list[Any]:
         """What the columns of images hold in a row."""
         cells = [readers.look_up(row, name) for name in self.columns]
         values = [one for cell in cells for one in (cell if type(cell) is list else [cell])]
         return [one for one in values if not _is_nothing(one)]
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names)
 
 
 def _is_nothing(value: Any) -> bool:
@@ -119,6 +140,14 @@ def _columns(data: DataSet, source: str, given: str | None) -> list[str]:
     if not known and image_files.is_image(file) and (data.folder / str(file)).is_file():
         return [_FILE_NAME]
     return known[:1]
+
+
+def _others(rows: list[dict[str, Any]], taken: list[str]) -> list[str]:
+    """The columns with the bytes of images, other than those that are taken."""
+    firsts: dict[str, Any] = {}
+    for name in [name for name in rows[0] if name not in taken] if rows else []:
+        firsts[name] = next((r[name] for r in rows if not _is_nothing(r.get(name))), None)
+    return [name for name, value in firsts.items() if image_files.has_bytes(value)]
 
 
 def _holds_images(rows: list[dict[str, Any]], name: str) -> bool:

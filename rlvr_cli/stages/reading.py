@@ -12,6 +12,7 @@ from rlvr_cli.config import ImageOptions
 from rlvr_cli.errors import DataError, UsageError, first_line
 from rlvr_cli.interop import data_sets, readers
 from rlvr_cli.interop.names import id_text
+from rlvr_cli.models import messages
 from rlvr_cli.protocols import Layout, Unusable
 from rlvr_cli.stages.prompt_images import RowImages
 from rlvr_cli.storage.shards import Shards
@@ -70,6 +71,7 @@ def from_file(
         prompt_id = id_text(named) if named is not None else f"{data.name}-{number:06d}"
         try:
             fields = _read(row, read, chosen)
+            fields |= {"answer": _gold(fields["answer"])}
             asked = of_rows.asked(fields["prompt"], prompt_id, row)
         except Unusable as error:
             first = first or number
@@ -80,7 +82,7 @@ def from_file(
             asked | _prompt(rest, fields, prompt_id, data.name, verifier, {id_name, "verifier"})
         )
     if unusable and (not drop_unusable or not rows):
-        raise _unusable(source, len(data.rows), first, unusable)
+        raise _unusable(source, len(data.rows), first, unusable, of_rows.hint(unusable))
     remarks = [_described(chosen, verifier)] if chosen and not layout else []
     remarks += of_rows.remarks()
     facts = {"unusable": unusable.total()} if drop_unusable else {}
@@ -166,7 +168,7 @@ def _prompt(
     used: set[str | None],
 ) -> dict[str, Any]:
     """The fields of a prompt other than its messages, from a data set's row and its layout."""
-    answer, used = _gold(fields["answer"]), used | fields.get("used", set())
+    answer, used = fields["answer"], used | fields.get("used", set())
     rest = {key: value for key, value in row.items() if key not in used}
     source = fields.get("source") or row.get("source") or row.get("data_source")
     chosen = verifier or row.get("verifier") or fields.get("verifier")
@@ -186,25 +188,39 @@ def _prompt(
 
 
 def _gold(answer: Any) -> Any:
-    """The gold; of messages, as completions are stored, the text of the last one."""
-    is_chat = isinstance(answer, list) and all(
-        isinstance(turn, dict) and isinstance(turn.get("content"), str) for turn in answer
-    )
-    return answer[-1]["content"] if is_chat and answer else answer
+    """The gold; of messages the text of the last one, which `Unusable` says is no answer."""
+    if not isinstance(answer, list) or not answer or not all(map(_is_turn, answer)):
+        return answer
+    last = answer[-1] if "from" in answer[-1] else {"role": "assistant", **answer[-1]}
+    try:
+        said, _ = messages.read([last], "")
+    except DataError:
+        return answer
+    if not messages.ends_with_answer(said):
+        raise Unusable("its answer is messages whose last turn is not the assistant's")
+    return messages.question(said)
 
 
-def _unusable(source: str, rows: int, first: int, reasons: Counter[str]) -> DataError:
+def _is_turn(turn: Any) -> bool:
+    is_sharegpt = isinstance(turn, dict) and {"from", "value"} <= turn.keys()
+    return isinstance(turn, dict) and (is_sharegpt or isinstance(turn.get("content"), str | list))
+
+
+def _unusable(
+    source: str, rows: int, first: int, reasons: Counter[str], hint: str = ""
+) -> DataError:
     """The refusal of rows that can be no prompts."""
+    drop = "or leave such rows out with --drop-unusable"
     if reasons.total() == 1:
         (reason,) = reasons
         return DataError(
             f"`{source}` row {first} can be no prompt: {reason}",
-            "remove the row, name other columns, or leave such rows out with --drop-unusable",
+            f"{hint or 'remove the row, name other columns'}, {drop}",
         )
     return DataError(
         f"`{source}`: {reasons.total()} of {rows} rows can be no prompts, row {first} the first: "
         f"{_counted(reasons)}",
-        "name other columns or another layout, or leave such rows out with --drop-unusable",
+        f"{hint or 'name other columns or another layout'}, {drop}",
     )
 
 

@@ -141,6 +141,7 @@ def test_images_of_a_feature_within_the_messages(made, tmp_path):
     [
         {"type": "image_url", "image_url": {"url": url(7), "detail": "low"}},
         {"type": "image_url", "image_url": url(7)},
+        {"type": "image_url", "value": "seven.png"},
         {"type": "input_image", "image_url": url(7)},
         {"type": "image", "image": url(7)},
         {"type": "image", "url": "seven.png"},
@@ -212,6 +213,71 @@ def test_a_row_with_a_video_is_unusable(refused, tmp_path):
     row = {"question": "<video>?", "answer": "1", "videos": ["a.mp4"]}
     err = refused(3, "prompts", jsonl(tmp_path, row), "--out", tmp_path / "p")
     assert "row 1 can be no prompt: it has a video, and images alone are read" in err
+
+
+def test_a_row_with_a_sound_is_unusable(refused, tmp_path):
+    turns = [{"role": "user", "content": "<audio>What is that?"}]
+    row = {"messages": turns, "answer": "a bell", "audios": ["1.mp3"]}  # as of LLaMA-Factory
+    err = refused(3, "prompts", jsonl(tmp_path, row), "--out", tmp_path / "p")
+    assert "row 1 can be no prompt: it has a sound, and images alone are read" in err
+
+
+def test_a_row_with_a_part_of_another_kind_is_refused_or_left_out(refused, made, tmp_path):
+    parts = [{"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}]
+    rows = [{"messages": user("A?"), "answer": "1"},
+            {"messages": [{"role": "user", "content": parts}], "answer": "2"}]  # fmt: skip
+    source = jsonl(tmp_path, *rows)
+    err = refused(3, "prompts", source, "--out", tmp_path / "no")
+    assert "row 2 can be no prompt: it holds a part of type `input_audio`" in err
+    assert len(made(source, "--drop-unusable")[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "turns"),
+    [
+        ("conversations", [{"from": "human", "value": "<image>?"}, {"from": "gpt", "value": "2"}]),
+        ("messages", [*user("<image>?"), {"role": "assistant",
+                                          "content": [{"type": "text", "text": "2"}]}]),
+    ],
+)  # fmt: skip
+def test_the_answer_of_a_conversation_is_its_last_turn(rlvr, refused, tmp_path, column, turns):
+    """As of VLM-R1, whose rows have no other column with it."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.png").write_bytes(png(1))
+    words = ["--images", tmp_path / "in", "--answer-column", column, "--drop-answer-turn"]
+    source, out = jsonl(tmp_path, {column: turns, "image": "1.png"}), tmp_path / "made"
+    ran = rlvr("prompts", source, *words, "--out", out)
+    assert ran.code == 0, ran.err
+    assert read(out) == [user(1, "?")] and Shards.open(out).table()["answer"].to_pylist() == ["2"]
+    source = jsonl(tmp_path, {column: turns[:1], "image": "1.png"})
+    err = refused(3, "prompts", source, *words, "--out", tmp_path / "no")
+    assert "its answer is messages whose last turn is not the assistant's" in err
+
+
+def test_images_that_no_prompt_has_are_said_and_not_kept_as_text(rlvr, made, tmp_path):
+    """As of MMMU, whose columns are numbered."""
+    row = {
+        "question": "In <image 1>?",
+        "answer": "B",
+        "image_1": {"bytes": png(1)},
+        "image_2": None,
+    }
+    found, said = made(parquet(tmp_path, [row, row | {"image_2": {"bytes": png(2)}}]))
+    assert found == ["In <image 1>?"] * 2
+    assert "no prompt has the images of `image_1` and `image_2`: take them with" in said
+    assert "--image-column image_1,image_2, or say --image-column none" in said
+    assert Shards.open(tmp_path / "made").table()["extra"].to_pylist() == [None] * 2
+
+
+def test_a_missing_image_is_refused_with_what_else_may_be_meant(refused, tmp_path):
+    """As of MathVista, which has a path in `image` and the bytes in `decoded_image`."""
+    row = {"question": "Red?", "answer": "1", "image": "images/1.jpg"}
+    words = ("--out", tmp_path / "p")
+    err = refused(3, "prompts", parquet(tmp_path, [row]), *words)
+    assert "hint: name the folder where its paths begin with --images, or leave such rows" in err
+    row |= {"decoded_image": {"bytes": png(1), "path": None}}
+    err = refused(3, "prompts", parquet(tmp_path, [row]), *words)
+    assert "hint: take --image-column decoded_image, name the folder" in err
 
 
 def test_a_task_of_ones_own_has_images_in_parts_or_beside_its_text(rlvr, tmp_path):

@@ -3,7 +3,11 @@
 import base64
 import contextlib
 import io
+import json
+import random
+import tracemalloc
 
+import datasets
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +15,7 @@ import pytest
 from hypothesis import given, strategies as st
 from PIL import Image as pictures
 
-from rlvr_cli.interop import image_files, readers
+from rlvr_cli.interop import data_sets, image_files, readers
 from rlvr_cli.interop.image_files import Folder
 from rlvr_cli.protocols import Unusable
 from rlvr_cli.runtime.spooled import Spooled
@@ -212,3 +216,57 @@ def test_images_that_are_read_wait_on_disk(tmp_path):
     image = image_files.read(value, Folder())
     assert image.format == "PNG" and image.read() == image_files.normalised(data).read()
     assert isinstance(image.read.__self__, Spooled)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "parquet", "saved"])
+@pytest.mark.parametrize("head", ["", "data:image/bmp;base64,"])
+def test_images_in_base64_wait_on_disk_and_are_the_same_text(tmp_path, kind, head):
+    data = encoded(gradient(), "BMP")
+    rows = [{"image": head + base64.b64encode(data).decode(), "question": "?"}] * 3
+    read = data_sets.read(str(written(rows, tmp_path, kind))).rows
+    assert [row | {"image": str(row["image"])} for row in read] == rows
+    assert all(isinstance(row["image"], Spooled) for row in read)
+    assert image_files.read(read[2]["image"], Folder()).read() == read_all(data)
+    assert image_files.read(rows[2]["image"], Folder()).read() == read_all(data)
+
+
+def read_all(data):
+    return image_files.normalised(data).read()
+
+
+def written(rows, folder, kind):
+    """A file of these rows, or what `save_to_disk` writes."""
+    path = folder / f"rows.{kind}"
+    saved = datasets.Dataset.from_list(rows)
+    {"jsonl": saved.to_json, "csv": saved.to_csv, "parquet": saved.to_parquet,
+     "saved": saved.save_to_disk, "json": lambda path: path.write_text(json.dumps(rows)),
+     }[kind](path)  # fmt: skip
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["/9j/" + "A" * 2000 + "!", "data:image/png;base64,\n" + "A" * 2000, "Qk " * 800,
+     "data:text/plain;base64," + "A" * 2000, "/9j/short"],
+)  # fmt: skip
+def test_text_that_is_no_base64_of_an_image_stays_text(text):
+    row = {"image": [text], "content": "/9j/" + "A" * 2000}
+    assert image_files.with_spooled(row) == row
+    assert type(image_files.with_spooled(row)["image"][0]) is str
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "saved"])
+def test_the_images_of_a_data_set_are_never_in_memory_at_once(tmp_path, kind):
+    """30 images of 225,000 bytes: a line of JSON is one of them, a batch of Arrow all."""
+    image = random.Random(0).randbytes(225_000)
+    if kind == "jsonl":
+        image = f"data:image/png;base64,{base64.b64encode(image).decode()}"
+    path = written([{"image": image}] * 30, tmp_path, kind)
+    tracemalloc.start()
+    try:
+        rows = data_sets.read(str(path)).rows
+        held, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(rows) == 30 and held < 1_000_000
+    assert kind == "saved" or most < 5_000_000

@@ -34,6 +34,11 @@ USER, GOLD = {"role": "user", "content": "1+1?"}, {"role": "assistant", "content
             [USER],
             None,
         ),
+        (
+            [{"role": "user", "content": [{"type": "text", "value": "1+1?"}]}],  # LLaMA-Factory's
+            [USER],
+            None,
+        ),
         ([{**USER, "name": None, "tool_calls": None}], [USER], None),
         (
             [{"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
@@ -62,6 +67,7 @@ def test_a_shape_is_read_as_text_or_as_role_and_content(value, prompt, shape):
             [{"role": "user", "content": [{"type": "video", "video": "x"}]}],
             "a part of type `video`",
         ),
+        ([{"role": "user", "content": [{"type": "text"}]}], 'holds `{"type": "text"}`'),
         ([{"from": "narrator", "value": "once"}], "a turn from `narrator`"),
     ],
 )
