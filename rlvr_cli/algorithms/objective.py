@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rlvr_cli import registry
 from rlvr_cli.algorithms import group_stats
+from rlvr_cli.algorithms.terms import ratio
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime.later import torch
 from rlvr_cli.specs import grammar
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 ADVANTAGE = "advantage"
 KEEP = "keep"
 COMPLETION_KL = "completion_kl"
-LIMIT = 20.0  # nats; log ratios are clamped here before they are exponentiated
 
 
 @dataclass(frozen=True)
@@ -355,14 +355,14 @@ def _bounds(objective: Objective, batch: TokenBatch) -> tuple[Tensor, Tensor]:
 def token_metrics(objective: Objective, batch: TokenBatch, result: Loss) -> dict[str, Tensor]:
     """Sums (and extremes, by their suffix) over the trained tokens of a micro-batch, in float64."""
     log_ratio_N = batch.trained(result.log_ratio_BT).double()
-    ratio_N = log_ratio_N.clamp(-LIMIT, LIMIT).exp()
+    ratio_N = ratio.clamp(log_ratio_N).exp()
     gap_BT = batch.logp_BT.detach() - batch.old_logp_BT
-    x_N = batch.trained(gap_BT).double().clamp(-LIMIT, LIMIT)
+    x_N = ratio.clamp(batch.trained(gap_BT).double())
     sums = {
         "loss": result.value.detach(),
         "entropy": batch.trained(batch.entropy_BT.detach()).double().sum(),
         "clipped": batch.trained(_is_clipped(objective, batch, result)).sum(),
-        "clamped": (log_ratio_N.abs() > LIMIT).sum(),
+        "clamped": (log_ratio_N.abs() > ratio.LIMIT).sum(),
         "kl": (x_N.expm1() - x_N).sum(),
         "ratio": ratio_N.sum(),
         "ratio_min": ratio_N.min() if len(ratio_N) else torch.ones(()),
@@ -382,6 +382,5 @@ def _is_clipped(objective: Objective, batch: TokenBatch, result: Loss) -> Tensor
     if objective.clip is None:
         return torch.zeros_like(batch.mask_BT)
     low, high = _bounds(objective, batch)
-    ratio_BT = result.log_ratio_BT.double().clamp(-LIMIT, LIMIT).exp()
-    above_BT = (batch.advantage_BT > 0) & (ratio_BT > 1 + high)
-    return above_BT | ((batch.advantage_BT < 0) & (ratio_BT < 1 - low))
+    log_ratio_BT = result.log_ratio_BT.double()
+    return ratio.is_beyond(log_ratio_BT, batch.advantage_BT, low=low, high=high)

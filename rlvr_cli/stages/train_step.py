@@ -13,6 +13,7 @@ import pyarrow as pa
 from rlvr_cli import config, registry
 from rlvr_cli.algorithms import lr_schedule, objective as objectives
 from rlvr_cli.algorithms.objective import Objective
+from rlvr_cli.algorithms.terms import ratio
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.memory_estimate import phases
@@ -156,7 +157,7 @@ def drifted(summary: dict[str, Any]) -> list[str]:
         return []
     return [
         f"the log importance ratio of {summary['clamp_count']} of {summary['tokens']} tokens is "
-        f"beyond {objectives.LIMIT:.0f} nats, where it is held: a gain by the ratio has no "
+        f"beyond {ratio.LIMIT:.0f} nats, where it is held: a gain by the ratio has no "
         "gradient there, but with aspo, ce-gppo and `quatro:clamp=false`"
     ]
 

@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from rlvr_cli.algorithms.objective import Modifier, Objective, TokenBatch
+from rlvr_cli.algorithms.objective import Cost, Count, Modifier, Objective, TokenBatch
 from rlvr_cli.algorithms.terms import correction
 from rlvr_cli.errors import UsageError
 from rlvr_cli.runtime.later import torch
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 EARLIER = {"low": 0.0, "normalize": False}
 _MEAN = "correction_mean"
 _LITTLE = 0.01  # a weight that is as good as none
+_WEIGHTS = {
+    "tis": correction.truncated,
+    "icepop": correction.masked,
+    "sequence-tis": correction.sequence_truncated,
+    "sequence-mask": correction.sequence_masked,
+}
 
 
 def build(
@@ -45,49 +51,57 @@ def build(
         raise ValueError("cap must be at least 1, and finite")
     if not 0 <= low <= 1:
         raise ValueError("low must be from 0 to 1")
-    is_sequence = kind.startswith("sequence")
     low = low or (1 / cap if kind == "icepop" else 0.0)
-    weigh = {
-        "tis": correction.truncated,
-        "icepop": correction.masked,
-        "sequence-tis": correction.sequence_truncated,
-        "sequence-mask": correction.sequence_masked,
-    }[kind]
-
-    def drift(batch: TokenBatch) -> Tensor:
-        assert batch.behaviour_logp_BT is not None, "declared in needs"
-        return correction.drift(batch.old_logp_BT, batch.behaviour_logp_BT, batch.mask_BT)
 
     def weight(batch: TokenBatch) -> Tensor:
-        return weigh(drift(batch), low=low, cap=cap)
+        return _WEIGHTS[kind](_drift(batch), low=low, cap=cap)
+
+    def free(batch: TokenBatch) -> Tensor:
+        return _WEIGHTS[kind](_drift(batch), low=0.0, cap=math.inf)
 
     def factor(batch: TokenBatch) -> Tensor:
         return weight(batch) / batch.columns[_MEAN][:, None] if normalize else weight(batch)
 
     def mean(batch: TokenBatch) -> float:
-        of: Literal["completions", "tokens"] = "completions" if is_sequence else "tokens"
-        return correction.mean_weight(weight(batch), batch.mask_BT, of=of)
-
-    def cut(batch: TokenBatch, _: Tensor) -> tuple[Tensor, Tensor]:
-        full_BT = weigh(drift(batch), low=0.0, cap=math.inf)
-        return weight(batch) != full_BT, torch.ones_like(batch.mask_BT)
-
-    def lost(batch: TokenBatch, _: Tensor) -> tuple[Tensor, Tensor]:
-        return weight(batch) < _LITTLE, torch.ones_like(batch.mask_BT)
+        is_sequence = kind.startswith("sequence")
+        return correction.mean_weight(
+            weight(batch), batch.mask_BT, of="completions" if is_sequence else "tokens"
+        )
 
     def modify(objective: Objective) -> Objective:
-        if objective.against == "behaviour":
-            raise UsageError(
-                "is-correction corrects for the policy that sampled, and this objective's ratio is "
-                "to that policy already",
-                "leave is-correction out",
-            )
+        _refuse_without_gap(objective)
         return replace(
             objective,
             needs=objective.needs | {"behaviour_logp"},
             factors=(*objective.factors, factor),
-            shares=(*objective.shares, ("correction_cut", cut), ("correction_lost", lost)),
+            shares=(*objective.shares, *_shares(weight, free)),
             batch_columns=(*objective.batch_columns, *([(_MEAN, mean)] if normalize else [])),
         )
 
     return modify
+
+
+def _drift(batch: TokenBatch) -> Tensor:
+    assert batch.behaviour_logp_BT is not None, "declared in needs"
+    return correction.drift(batch.old_logp_BT, batch.behaviour_logp_BT, batch.mask_BT)
+
+
+def _shares(weight: Cost, free: Cost) -> tuple[tuple[str, Count], ...]:
+    """Of tokens: those whose weight is not the `free` one, and those that weigh next to nothing."""
+
+    def cut(batch: TokenBatch, _: Tensor) -> tuple[Tensor, Tensor]:
+        return weight(batch) != free(batch), torch.ones_like(batch.mask_BT)
+
+    def lost(batch: TokenBatch, _: Tensor) -> tuple[Tensor, Tensor]:
+        return weight(batch) < _LITTLE, torch.ones_like(batch.mask_BT)
+
+    return ("correction_cut", cut), ("correction_lost", lost)
+
+
+def _refuse_without_gap(objective: Objective) -> None:
+    if objective.against == "behaviour":
+        raise UsageError(
+            "is-correction corrects for the policy that sampled, and this objective's ratio is "
+            "to that policy already",
+            "leave is-correction out",
+        )

@@ -7,7 +7,7 @@ Use: Several updates per batch, if entropy falls because likely tokens of succes
 from dataclasses import replace
 
 from rlvr_cli.algorithms.objective import Objective
-from rlvr_cli.algorithms.terms import advantage, surrogate, token_clip, weight
+from rlvr_cli.algorithms.terms import advantage, ratio, surrogate, token_clip, weight
 
 
 def build(
@@ -46,7 +46,7 @@ def build(
             log_ratio_BT, batch.advantage_BT, low=clip_low, high=clip_high, cap=dual_clip
         ),
         clip=None,
-        flat=lambda batch, log_ratio_BT: surrogate.is_beyond(
+        flat=lambda batch, log_ratio_BT: ratio.is_beyond(
             log_ratio_BT, batch.advantage_BT, low=clip_low, high=clip_high
         ),
     )

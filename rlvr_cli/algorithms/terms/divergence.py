@@ -35,18 +35,14 @@ def kl(logp_BT: Tensor, old_logp_BT: Tensor) -> Tensor:
 
 
 def is_beyond(
-    batch: TokenBatch,
-    measure: Callable[[Tensor, Tensor], Tensor],
-    *,
-    low: float | Tensor,
-    high: float | Tensor,
+    batch: TokenBatch, moved_BT: Tensor, *, low: float | Tensor, high: float | Tensor
 ) -> Tensor:
     """Whether the policy has left the trust region at a token, and its gain pushes it on, [B, T].
 
-    Up where A > 0 (more than `high`), down where A < 0 (more than `low`); never where masked.
+    `moved_BT` is how far it has moved. Up where A > 0 (more than `high`), down where A < 0 (more
+    than `low`); never where masked.
     """
     logp_BT, old_logp_BT = _log_probs(batch)
-    moved_BT = measure(logp_BT, old_logp_BT)
     advantage_B1 = batch.advantage_BT
     up_BT = (advantage_B1 > 0) & (logp_BT > old_logp_BT) & (moved_BT > high)
     return up_BT | ((advantage_B1 < 0) & (logp_BT < old_logp_BT) & (moved_BT > low))
@@ -105,7 +101,11 @@ def masked(
     """r A, and 0 at tokens that are beyond the trust region and pushed further."""
     if not (low >= 0 and high >= 0):
         raise ValueError("low and high must be at 0 or above")
-    return _outside(advantage, weight, lambda batch: is_beyond(batch, measure, low=low, high=high))
+
+    def beyond(batch: TokenBatch) -> Tensor:
+        return is_beyond(batch, measure(*_log_probs(batch)), low=low, high=high)
+
+    return _outside(advantage, weight, beyond)
 
 
 def masked_by_prefix(
@@ -125,7 +125,7 @@ def masked_by_prefix(
         limit_BT = prefix_limit(
             moved_BT, batch.mask_BT, delta=delta, least=least, most=most, w_min=w_min
         )
-        return is_beyond(batch, measure, low=limit_BT, high=limit_BT)
+        return is_beyond(batch, moved_BT, low=limit_BT, high=limit_BT)
 
     return _outside(advantage, weight, beyond)
 

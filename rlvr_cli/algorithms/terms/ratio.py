@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlvr_cli.algorithms.objective import LIMIT
 from rlvr_cli.runtime.later import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+LIMIT = 20.0  # nats; log ratios are clamped here before they are exponentiated
 
 
 def token(logp_BT: Tensor, old_logp_BT: Tensor, mask_BT: Tensor) -> Tensor:
@@ -65,3 +66,12 @@ def clamp(log_ratio_BT: Tensor) -> Tensor:
     Flat outside; the number of clamped tokens is a metric of the step.
     """
     return log_ratio_BT.clamp(-LIMIT, LIMIT)
+
+
+def is_beyond(
+    log_ratio_BT: Tensor, advantage_B1: Tensor, *, low: float | Tensor, high: float | Tensor
+) -> Tensor:
+    """Where PPO's clip leaves no gradient: r > 1 + high and A > 0, or r < 1 - low and A < 0."""
+    r_BT = clamp(log_ratio_BT).exp()
+    above_BT = (advantage_B1 > 0) & (r_BT > 1 + high)
+    return above_BT | ((advantage_B1 < 0) & (r_BT < 1 - low))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlvr_cli.algorithms.objective import LIMIT
 from rlvr_cli.algorithms.terms import ratio
 from rlvr_cli.runtime.later import torch
 
@@ -80,13 +79,6 @@ def quadratic(
     return log_prob(logp_BT, advantage_B1) - beta / 2 * d_BT * log_ratio_BT
 
 
-def is_beyond(log_ratio_BT: Tensor, advantage_B1: Tensor, *, low: float, high: float) -> Tensor:
-    """Where PPO's clip leaves no gradient: r > 1 + high and A > 0, or r < 1 - low and A < 0."""
-    r_BT = ratio.clamp(log_ratio_BT).exp()
-    above_BT = (advantage_B1 > 0) & (r_BT > 1 + high)
-    return above_BT | ((advantage_B1 < 0) & (r_BT < 1 - low))
-
-
 def flipped(
     log_ratio_BT: Tensor, advantage_B1: Tensor, *, low: float, high: float, cap: float
 ) -> Tensor:
@@ -100,7 +92,7 @@ def flipped(
     r_BT = ratio.clamp(log_ratio_BT).exp().detach()
     w_BT = torch.where(advantage_B1 > 0, 1 / r_BT.clamp(max=1 + high), r_BT.clamp(min=1 - low))
     one_BT = (log_ratio_BT - log_ratio_BT.detach()).exp()
-    beyond_BT = is_beyond(log_ratio_BT, advantage_B1, low=low, high=high)
+    beyond_BT = ratio.is_beyond(log_ratio_BT, advantage_B1, low=low, high=high)
     return advantage_B1 * w_BT.clamp(max=cap) * torch.where(beyond_BT, 1.0, one_BT)
 
 
@@ -237,6 +229,6 @@ def trust_region(
     left_BT = advantage_B1 - (drift_BT if log_ratio else 0.0)
     if clamp:
         return log_rho_BT.exp() * left_BT
-    weight_BT = log_rho_BT.detach().clamp(max=LIMIT).exp()
+    weight_BT = log_rho_BT.detach().clamp(max=ratio.LIMIT).exp()
     moved_BT = log_rho_BT - log_rho_BT.detach()  # 0, with the gradient of rho / sg(rho)
     return weight_BT * (left_BT + left_BT.detach() * moved_BT)

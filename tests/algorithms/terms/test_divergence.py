@@ -37,6 +37,7 @@ def test_a_log_prob_that_rounding_left_above_0_is_that_of_a_certain_token():
 
 
 def beyond(p, q, advantage, mask=True):
+    """By how far the probability has moved."""
     batch = TokenBatch(
         logp_BT=tensor([[p]], dtype=torch.float64).log(),
         old_logp_BT=tensor([[q]], dtype=torch.float64).log(),
@@ -44,8 +45,8 @@ def beyond(p, q, advantage, mask=True):
         advantage_B=tensor([advantage], dtype=torch.float64),
         entropy_BT=tensor([[0.0]]),
     )
-    measure = divergence.total_variation
-    return divergence.is_beyond(batch, measure, low=0.125, high=0.25).item()
+    moved = tensor([[abs(p - q)]])
+    return divergence.is_beyond(batch, moved, low=0.125, high=0.25).item()
 
 
 @pytest.mark.parametrize(
