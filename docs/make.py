@@ -42,6 +42,7 @@ FAMILIES = {
     "clip-cov": "Clip-Cov, from The Entropy Mechanism",
     "kl-cov": "KL-Cov, from the same paper",
     "cppo": "CPPO",
+    "fipo": "FIPO",
     "dppo-tv": "DPPO with total variation",
     "maxrl": "MaxRL",
     "vespo": "VESPO",

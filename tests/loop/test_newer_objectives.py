@@ -14,6 +14,7 @@ NAMES = [
     "dro",
     "aspo",
     "cppo",
+    "fipo",
     "grpo+up",
 ]
 SMALL = [

@@ -33,6 +33,7 @@ FAMILIES = {
     "m2po": ("Qwen/Qwen2.5-Math-7B", 1000, 256, 64, 8, 2560),
     "cppo": ("Qwen/Qwen3-30B-A3B-Base", 560, 256, 32, 16, 16384),
     "up-dapo": ("Qwen/Qwen3-14B-Base", "*", 512, 32, 16, 20480),
+    "fipo": ("Qwen/Qwen2.5-32B", "*", 512, 64, 16, 20480),  # arXiv:2603.19835, Table 2
     "sapo": ("Qwen/Qwen3-30B-A3B-Base", 2000, 256, 32, 16, 8192),
     "gspo-token": ("Qwen/Qwen2.5-3B-Instruct", 500, 512, 128, 16, 8192),
     "otb": ("Qwen/Qwen2.5-7B", "*", 128, 128, 8, 2048),
@@ -139,6 +140,13 @@ TABLE |= {
         {"cppo": {"delta": 0.2, "delta_b": 0.02, "growth": 2, "w_min": 0.8, "ddof": 1}},
     ),
     "up-dapo": ("up-dapo", {"dapo": DAPO, "overlong": {"buffer": 4096}, "up": {}}),
+    "fipo": (
+        "fipo",
+        {
+            "fipo": DAPO | {"half_life": 32, "f_low": 0, "f_high": 0.2, "safety": 10},
+            "overlong": {"buffer": 4096},
+        },
+    ),
 }
 BONUS = {"coef": 1e-3}  # of the entropy, a default of early versions of verl
 TABLE |= {
@@ -168,9 +176,10 @@ WEIGHT_DECAY = {
     "top-entropy": 0.1,
     "aspo": 0.1,
     "up-dapo": 0.1,
+    "fipo": 0.1,
 }
 WARMUP = {  # steps
-    **dict.fromkeys(("ce-gppo", "top-entropy", "aspo", "up-dapo"), 10),
+    **dict.fromkeys(("ce-gppo", "top-entropy", "aspo", "up-dapo", "fipo"), 10),
     "gspo-token": 500 * 0.05,
 }
 GRADIENT_NORM = {"maxrl": 0.3}
@@ -206,7 +215,7 @@ def test_the_numbers_are_those_of_the_paper(name):
         update.epochs * run.prompts_per_step // update.mini_batch_prompts
     )
     assert update.old_logprobs == OLD_LOGPROBS.get(name, "recompute")
-    assert (rollout.max_draws > 1) == ("dapo" in parts or family == "entropy")
+    assert (rollout.max_draws > 1) == ("dapo" in parts or family in ("entropy", "fipo"))
     given = parts_of(run.algo)
     assert list(given) == list(parts)
     for part, options in parts.items():
@@ -220,13 +229,13 @@ def test_what_verl_does_unless_told_otherwise_is_the_same_in_all_that_it_trained
     spec = run_config.recipe(name)[1].train.algo
     parts, made = parts_of(spec), objective.build(spec)
     is_clipped = made.clip is not None and made.ratio == "token"
-    own = bool({"dapo", "ce-gppo"} & set(parts))  # their authors' code has 10
+    own = bool({"dapo", "ce-gppo", "fipo"} & set(parts))  # their authors' code has 10
     without = {"clip-cov", "kl-cov"} & set(parts)  # losses of verl's without a dual clip
     none = ("apmpo", "apmpo-vl", "signed", "gdpo")  # no trainer named, or a verl without one
     is_verls = family not in none and not without
     bound = 10 if own else 3 if is_verls and is_clipped else None
     assert made.dual_clip == bound
-    assert ("dual-clip" in parts) == (bound is not None and "dapo" not in parts)
+    assert ("dual-clip" in parts) == (bound is not None and not {"dapo", "fipo"} & set(parts))
 
 
 @every_recipe

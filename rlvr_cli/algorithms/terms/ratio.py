@@ -60,6 +60,20 @@ def mean(value_BT: Tensor, mask_BT: Tensor) -> Tensor:
     return (sum_B1 / mask_BT.sum(-1, keepdim=True).clamp(min=1)).expand_as(value_BT)
 
 
+def future(log_ratio_BT: Tensor, *, discount: float) -> Tensor:
+    """What the log ratios from each token on sum to, discounted by how far ahead they are.
+
+        F_t = sum_{k >= t} discount^(k - t) d_k        (FIPO, arXiv:2603.19835, eq. 6)
+
+    Sums over 1, 2, 4, ... tokens: few steps also where completions are long.
+    """
+    sum_BT, reach = log_ratio_BT, 1
+    while reach < log_ratio_BT.shape[-1]:
+        later_BT = torch.nn.functional.pad(sum_BT[:, reach:], (0, reach))
+        sum_BT, reach = sum_BT + discount**reach * later_BT, 2 * reach
+    return sum_BT
+
+
 def clamp(log_ratio_BT: Tensor) -> Tensor:
     """The log ratio within +-20 nats, so that its exponential is finite in float32.
 
