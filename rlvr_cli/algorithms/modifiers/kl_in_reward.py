@@ -41,7 +41,9 @@ def build(
     tokens is taken off the advantage, before it is whitened over the batch if the objective does
     that. `paper` is token for objectives that whiten (REINFORCE++) and completion for all others.
     Where one ratio spans a completion (`gspo`, `quatro`), its gradient averages what its tokens are
-    charged; `gspo-token` keeps it apart. Whether a group's rewards differ is judged before this.
+    charged; `gspo-token` keeps it apart. Whether a group's rewards differ is judged before this:
+    where they do not, an estimator that divides by the group's deviation (`grpo`, `dapo`) makes
+    charges of completions as large as advantages of rewards, whatever beta is.
     """
     if not beta > 0:
         raise ValueError("beta must be above 0")

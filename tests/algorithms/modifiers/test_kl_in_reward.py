@@ -8,7 +8,7 @@ import torch
 from torch import tensor
 
 from rlvr_cli.algorithms import objective
-from rlvr_cli.algorithms.objective import Tokens
+from rlvr_cli.algorithms.objective import Step, Tokens
 from rlvr_cli.errors import UsageError
 
 DEFAULTS = "kl-in-reward:beta=0.001,per=paper"
@@ -130,6 +130,31 @@ def test_reinforce_pp_with_kl_in_the_reward_is_its_equations(matches):
         return loss + 1e-5 * x**2 / 2 / batch.tokens, slope + 1e-5 * x / batch.tokens
 
     matches("reinforce-pp+kl-in-reward", lambda batch: group_mean(batch, batch.reward), with_k2)
+
+
+@pytest.mark.parametrize(
+    "spec, expected",
+    [
+        ("grpo+kl-in-reward", 2**-0.5 * 5e-5 * 2**0.5 / (5e-5 * 2**0.5 + 1e-6)),
+        ("rloo+kl-in-reward", 1e-4),
+        ("dr-grpo+kl-in-reward", 5e-5),
+        ("grpo+kl-in-reward:per=token", 0.0),
+    ],
+)
+def test_a_deviation_makes_charges_in_a_group_of_equal_rewards_as_large_as_rewards(spec, expected):
+    """Two successes with divergences of 0.1 and 0.2 nats, of which 0.001 is charged."""
+    one = torch.ones(2)
+    step = Step(
+        reward_N=one.double(),
+        present_N=one.bool(),
+        correct_N=one.bool(),
+        group_N=tensor([0, 0]),
+        length_N=tensor([3, 3]),
+        max_length=9,
+        kl_N=tensor([0.1, 0.2]).double(),
+    )
+    made = objective.advantages(objective.build(spec), step)["advantage"]
+    assert made.tolist() == pytest.approx([expected, -expected], rel=1e-6)
 
 
 def test_zero_equal_keeps_the_whitening_of_completions(matches):
