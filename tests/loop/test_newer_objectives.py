@@ -14,6 +14,7 @@ NAMES = [
     "dro",
     "aspo",
     "cppo",
+    "cfpo",
     "fipo",
     "grpo+up",
 ]

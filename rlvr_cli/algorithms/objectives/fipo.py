@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms.objective import Objective, TokenBatch
-from rlvr_cli.algorithms.objectives import dapo
-from rlvr_cli.algorithms.terms import ratio
+from rlvr_cli.algorithms.terms import advantage, ratio, token_clip, weight
 from rlvr_cli.runtime.later import torch
 
 if TYPE_CHECKING:
@@ -58,7 +57,12 @@ def build(
         f_BT = future_BT.clamp(math.log1p(-f_low) if f_low < 1 else -math.inf, math.log1p(f_high))
         return torch.where((batch.advantage_BT < 0) & (r_BT > safety), 1.0, f_BT.exp())
 
-    base = dapo.build(
-        clip_low=clip_low, clip_high=clip_high, dual_clip=dual_clip, eps=eps, ddof=ddof
+    base = token_clip.objective(
+        lambda step: {
+            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
+        },
+        weight.token_mean,
+        low=clip_low,
+        high=clip_high,
     )
-    return replace(base, factors=(factor,))
+    return replace(base, dual_clip=token_clip.dual(dual_clip), factors=(factor,))

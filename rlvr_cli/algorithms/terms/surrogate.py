@@ -110,6 +110,18 @@ def soft_gate(
     return advantage_B1 * 4 / tau_B1 * torch.sigmoid(tau_B1 * (r_BT - 1))
 
 
+def parabolic(log_ratio_BT: Tensor, advantage_B1: Tensor, *, width: float) -> Tensor:
+    """The advantage times the ratio, less a square of the ratio's distance from 1.
+
+        gain = r A - |A| (r - 1)^2 / (2 width)
+
+    It is greatest at r = 1 + width where A > 0 and at 1 - width where A < 0. (CFPO,
+    arXiv:2601.22801; SPO, arXiv:2401.16025)
+    """
+    r_BT = ratio.clamp(log_ratio_BT).exp()
+    return r_BT * advantage_B1 - advantage_B1.abs() * (r_BT - 1).square() / (2 * width)
+
+
 def preserving(
     log_ratio_BT: Tensor,
     advantage_B1: Tensor,
