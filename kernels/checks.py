@@ -75,7 +75,7 @@ def logits(
 
 def count(k: int, size: int) -> None:
     if not 0 < k <= size:
-        raise BadInput(f"{k} likeliest tokens are asked for, the vocabulary has {size}")
+        raise BadInput(f"{k} likeliest tokens are requested, the vocabulary has {size}")
 
 
 @torch.no_grad()

@@ -17,7 +17,7 @@ _MM_WIDENS = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 8)  # on a
 
 
 class HeadOptions(NamedTuple):
-    """The output head and what is applied to its logits."""
+    """The output head, and what is done with its logits."""
 
     weight_VH: Tensor
     bias_V: Tensor | None

@@ -109,7 +109,7 @@ def reason_against(value: Tensor, k: int = 0) -> str | None:
     if value.dtype not in _DTYPES:
         return f"the tensors are {value.dtype}, the kernels take bfloat16, float16 and float32"
     if k > _MOST_K:
-        return f"{k} top-k tokens are asked for, the kernels take {_MOST_K}"
+        return f"{k} top-k tokens are requested, the kernels take {_MOST_K}"
     return None
 
 

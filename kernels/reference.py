@@ -133,7 +133,7 @@ def collision(
 
 
 def _likeliest(value_NV: Tensor, k: int) -> Tensor:
-    """The ids of the k largest values; torch.topk alone leaves the order of equals open."""
+    """The ids of the k largest values; torch.topk by itself does not define the order of ties."""
     least_N1 = value_NV.topk(k).values[:, -1:]
     above_NV = value_NV > least_N1
     equal_NV = value_NV == least_N1
@@ -145,7 +145,7 @@ def _likeliest(value_NV: Tensor, k: int) -> Tensor:
 
 
 def gumbel(seed_B: Tensor, position: int, vocabulary: int) -> Tensor:
-    """Gumbel noise [B, V] that depends on a row's seed, the position and the token alone.
+    """Gumbel noise [B, V] that depends only on a row's seed, the position and the token.
 
     A hash of the counter (the finaliser of splitmix64, in wrapping int64) gives 52 bits u in
     (0, 1); the noise is -log(-log u), float64. argmax(logits + noise) samples softmax(logits).

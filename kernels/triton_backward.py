@@ -94,7 +94,7 @@ def chosen_kernel(  # type: ignore[no-untyped-def]
     first, W, by_cap, inverse,
     K: tl.constexpr, KP: tl.constexpr, CAP: tl.constexpr, TARGET: tl.constexpr,
 ):  # fmt: skip
-    """Writes row i's gradients at the anchors of row source[i], and at its target if asked."""
+    """Writes row i's gradients at the anchors of row source[i], and at its target if wanted."""
     row = tl.program_id(0).to(tl.int64)
     if row < tl.load(count):
         origin = tl.load(source + row)

@@ -1,4 +1,4 @@
-"""`drawing.draw` by Triton kernels: in one pass, or after a search for the tokens that are kept.
+"""`drawing.draw` by Triton kernels: in one pass, or after a search for the tokens to keep.
 
 Shapes: B rows, V vocabulary. `scale` makes logits those in units of log 2. Every launch sums in the
 same blocks, so a row's bits do not depend on how many rows there are. Log-probs are relative to the

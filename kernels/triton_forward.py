@@ -200,7 +200,7 @@ def _logits_at_kernel(  # type: ignore[no-untyped-def]
 
 
 def logits_at(product: Product, ids_NK: Tensor, *, columns: int = 1) -> Tensor:
-    """[N, K columns] of logits at ids, or at each run of `columns` ids of which ids is the number.
+    """Logits [N, K columns] at ids, or at runs of `columns` ids that are numbered by ids.
 
     -inf at a negative id and beyond the vocabulary.
     """

@@ -1,4 +1,4 @@
-"""Products and sums whose bits in a row depend on that row alone, however many rows there are.
+"""Products and sums whose bits in a row depend only on that row, however many rows there are.
 
 A product has the same tiles and the same order of its sums for any number of rows, where cuBLAS
 takes another kernel for another shape. Shapes: N rows, H width, V columns of a product.

@@ -23,7 +23,7 @@ def quick_log2(value):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def quick_exp2(value):  # type: ignore[no-untyped-def]
-    """exp2 by one instruction of the card; what is below 2^-126 becomes 0."""
+    """exp2 by one GPU instruction; results below 2^-126 become 0."""
     if not _PLAIN:
         return tl.inline_asm_elementwise(
             "ex2.approx.ftz.f32 $0, $1;", "=f,f", [value], dtype=tl.float32, is_pure=True, pack=1

@@ -154,7 +154,7 @@ class _TokenStats(torch.autograd.Function):
         hidden_NH, head_VH, bias_V, target_N, topk_NK, anchor_NK, *outputs = ctx.saved_tensors
         rows, ctx.rows = ctx.rows, None
         if rows is None:
-            raise RuntimeError("the gradient of token_stats was asked for twice")
+            raise RuntimeError("the gradient of token_stats was computed twice")
         product = _product(hidden_NH, head_VH, bias_V, ctx.numbers)
         upstream = triton_upstream.upstream(
             by, rows, target_N, topk_NK, anchor_NK, outputs[4] if outputs[4:] else None

@@ -58,7 +58,7 @@ def choose(hidden_NH: Tensor) -> Tiles:
 
 
 class Product(NamedTuple):
-    """The operands of a product and what is applied to it, as kernels take them."""
+    """The operands of a product, and what is applied to it, in the form that kernels take."""
 
     hidden_NH: Tensor
     head_VH: Tensor

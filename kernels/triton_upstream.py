@@ -31,7 +31,7 @@ class Upstream(NamedTuple):
     topk_NK: Tensor
     anchor_logit_NK: Tensor
     active_N: Tensor  # 1 where the gradient is not exactly zero, those of NaN among them
-    entropy: bool  # whether its gradient is asked for, or b is 0
+    entropy: bool  # whether its gradient is needed, or b is 0
 
     def take(self, rows: Tensor) -> "Upstream":
         values = {name: value for name, value in self._asdict().items() if name != "entropy"}
@@ -61,7 +61,7 @@ def upstream_kernel(  # type: ignore[no-untyped-def]
     LOGP: tl.constexpr, ENTROPY: tl.constexpr, SUM: tl.constexpr, ANCHOR: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """a, b, g and q of triton_gradients.py; a flag says which gradients were asked for."""
+    """a, b, g and q of triton_gradients.py; a flag says which gradients are needed."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = row < N
     a_row = tl.zeros((BLOCK,), tl.float32)

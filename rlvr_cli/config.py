@@ -112,13 +112,13 @@ class RolloutOptions:
 
     @property
     def is_decoupled(self) -> bool:
-        """Whether what is sampled from is not the policy itself (DLC)."""
+        """Whether completions are sampled from another distribution than the policy's (DLC)."""
         return bool(self.memory_model) and self.mu > 0
 
 
 @dataclass(frozen=True)
 class BenchOptions(RolloutOptions):
-    """The same, where what is not given is as a benchmark says."""
+    """The same, with a benchmark's values for options that are not given."""
 
     BEFORE_DEFAULT: ClassVar[str] = "the benchmark's, else "
 
@@ -367,7 +367,7 @@ class ImageOptions:
 
 @dataclass(frozen=True)
 class Columns:
-    """How to read files of other tools: what a user said of them.
+    """How to read files of other tools: the options that describe them.
 
     Columns that are not named are looked up by the names that tools use. `NO_COLUMN` in place of a
     name says that the files have no such column.

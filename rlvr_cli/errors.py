@@ -8,7 +8,7 @@ READER_GONE = 141  # as a shell reports a tool that SIGPIPE ended
 
 
 class UserError(Exception):
-    """One line of what is wrong, where and with which value, and one action that fixes it."""
+    """One line that says what is wrong, where and with which value, and a hint that fixes it."""
 
     exit_code = FAILED
 

@@ -68,7 +68,7 @@ class Isolated:
 
 @dataclass(frozen=True)
 class Group:
-    """Completions of one prompt, and what is stored of both."""
+    """Completions of one prompt, and what is stored about both."""
 
     completions: tuple[str, ...]
     token_ids: tuple[list[int], ...] | None  # None of text that came without tokens
@@ -81,7 +81,7 @@ class Group:
 
 @dataclass(frozen=True)
 class GroupVerifier:
-    """A verifier that is asked of several completions at once, in a process that can be killed.
+    """A verifier of several completions at once, in a process that can be killed.
 
     `judge` gives one verdict a completion, in order. A group is all completions of a prompt, so
     that a verdict depends on nothing else; where `is_batched` is False it is one completion.
@@ -112,14 +112,14 @@ class Remote:
     extract: Callable[[str, bool], str | None]  # (completion, is it finished)
     settle: Callable[[str | None, str, dict[str, Any]], Verdict | None]  # (extracted, answer, ...)
     connect: Callable[[], AbstractContextManager[Ask]]
-    check: Callable[[], None]  # an error of the user's kind where the service cannot be asked
+    check: Callable[[], None]  # a UserError if the service does not answer
     seconds: Callable[[str, dict[str, Any]], float]  # within which (answer, extra) is answered
     in_flight: int
     version: str  # of all that its verdicts depend on, its options included
     host: str  # where completions are sent, as an error says it
     host_variable: str  # the environment variable by which users choose a host
     key_variable: str = ""  # that of the key, where it is not the usual one
-    reads: tuple[str, ...] = ()  # the keys of `extra` that are asked about; "prompt" is the text
+    reads: tuple[str, ...] = ()  # the keys of `extra` that questions include; "prompt" is the text
     columns: tuple[str, ...] = ()  # those of them that a prompt must have
     needs_answer: bool = True  # whether a prompt must have a gold
     is_pure: bool = True  # whether `version` decides its verdicts, so that they may be reused
@@ -152,7 +152,7 @@ or no answer that can be verified.
 class Request:
     """One completion to sample.
 
-    Of a policy that is known to a server alone the prompt is `asked`: text, or the turns of a chat.
+    If only a server knows the policy, the prompt is `asked`: text, or the turns of a chat.
     The stored bytes of its `images` come in the order of their tokens in the prompt.
     """
 
@@ -259,7 +259,7 @@ class HoldsWeights(Protocol):
     """A policy in memory: what a rollout engine takes weights from, and is compared with."""
 
     is_sharded: bool
-    """Whether a process holds a share of the weights, so that its model computes nothing alone."""
+    """Whether each process holds only a share of the weights, and cannot compute alone."""
 
     def logp(self, rows: list[Row], temperature: float) -> list[np.ndarray]:
         """The policy's log-probs of the rows' tokens, as training computes them."""
@@ -297,7 +297,7 @@ class TrainingEngine(HoldsWeights, Protocol):
         ...
 
     def publish(self, path: Path) -> None:
-        """Writes a Hugging Face directory alone, in the precision that it computes in."""
+        """Writes only a Hugging Face directory, in the precision that the engine computes in."""
         ...
 
 
@@ -335,7 +335,7 @@ class Tracker(Protocol):
         ...
 
     def finish(self) -> None:
-        """Returns once all that was logged is kept."""
+        """Returns once everything that was logged is stored."""
         ...
 
 

@@ -101,7 +101,7 @@ def _described(folder: str, name: str, in_full: bool) -> dict[str, Any]:
 
 
 def _offered(folder: str, offers: list[user_code.Offer], in_full: bool) -> dict[str, Any]:
-    """What an installed package offers, and which one; a broken one is said to be so."""
+    """An addition of installed packages, with its origin; the error if it is broken."""
     name, origin = offers[0].name, " and ".join(offer.origin for offer in offers)
     if name in names(folder):
         return {"summary": f"of {origin}, hidden by rlvr's own `{name}`", "from": origin}

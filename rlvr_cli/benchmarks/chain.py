@@ -40,7 +40,7 @@ _ROOM = 1024  # tokens that are left for a prompt where a benchmark wants more t
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked of all benchmarks; options of `rollout` that are None were not given."""
+    """The options for all benchmarks; options of `rollout` that are None were not given."""
 
     out: Path
     model: str | None
@@ -108,7 +108,7 @@ def run(definitions: list[Definition], settings: Settings) -> list[Measured]:
 
 
 def _prompts(definition: Definition, settings: Settings) -> Shards:
-    """The prompts of a benchmark; an error if their verifiers may not run or cannot be asked."""
+    """A benchmark's prompts; an error if their verifiers may not run or their service is away."""
     folder = settings.out / definition.name / "prompts"
     place = settings.places.get(definition.name)
     prompts = data.prepare(definition, folder, place, settings.limit)
@@ -136,7 +136,7 @@ def _prepare(definition: Definition, prompts: Shards, settings: Settings) -> Pre
 def _options(
     definition: Definition, policy: Policy, given: dict[str, Any], begun: Begun, out: Path
 ) -> tuple[RolloutOptions, list[str]]:
-    """What is sampled with: what is given, else as it was begun, else the benchmark's own.
+    """The sampling options: those given, else those it was begun with, else the benchmark's.
 
     And what there is to say of it.
     """

@@ -46,7 +46,7 @@ def say(out: Path, measured: list[Measured]) -> None:
     console.say(f"means over prompts; {tables.methods(measured[0].figures['interval'])}")
     cut = [one.name for one in measured if one.figures["prompts"] < one.figures["of"]]
     if cut:
-        console.say(f"the first prompts alone, which is not the benchmark: {', '.join(cut)}")
+        console.say(f"only the first prompts, which is not the benchmark: {', '.join(cut)}")
     for one in measured:
         if lost := one.figures["left_out"]:
             counted = f"{one.figures['prompts'] - lost} of {one.figures['prompts']} prompts"

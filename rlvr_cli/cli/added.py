@@ -1,4 +1,4 @@
-"""Options added to commands: what is trusted, and where the parents of directories are now."""
+"""Options added to commands: whom to trust, and where the parents of directories are now."""
 
 import functools
 import inspect
@@ -136,7 +136,7 @@ def _moved(name: str, command: Command) -> Command:
 
 
 def _flag(kind: str) -> Any:
-    text = f"where the {kind} behind this input moved to; repeatable"
+    text = f"where the {kind} that this input was made from are now; repeatable"
     option = typer.Option(f"--{kind}", metavar="DIR", help=text, rich_help_panel=config.FILES)
     return Annotated[list[Path] | None, option]
 

@@ -156,7 +156,7 @@ def _root(
 
 
 def main(launcher: int | None = None) -> None:
-    """Runs the command line; every error is one line of what is wrong and one of what to do.
+    """Runs the command line; an error is one line that says what is wrong, and a hint.
 
     `launcher` is the pid of the process that runs the command line in several.
     """
@@ -262,7 +262,7 @@ def _show(others: Callable[..., None]) -> Callable[..., None]:
 
 
 def _fail(message: str, hint: str) -> None:
-    """One message, also where many processes fail alike: the leading one speaks first."""
+    """One message, even if many processes fail alike: the main process reports first."""
     place = distributed.current()
     if not place.is_main_process:
         time.sleep(_HEAD_START_S * (1 if place.local_rank == 0 else 2))
@@ -272,12 +272,12 @@ def _fail(message: str, hint: str) -> None:
 
 
 def _cut_off() -> int:
-    """The exit code of a process that lost another one: who watches both says which and why."""
+    """The exit code of a process that lost another one; a launcher, if any, reports the cause."""
     if distributed.IS_WATCHED in os.environ:
         return distributed.CUT_OFF
     time.sleep(_HEAD_START_S)
     message = f"{distributed.current()} lost its connection to another one, which has ended"
-    console.error(message, "see what that one said; the same command resumes the run")
+    console.error(message, "see the message of that one; the same command resumes the run")
     return errors.FAILED
 
 

@@ -41,7 +41,7 @@ def _require_as_launched(place: distributed.World, nproc: int) -> None:
 
 
 def share(shard: str) -> Any:
-    """The share that was asked for, or else that of this process among those that were started."""
+    """The requested share, or else that of this process among those that were started."""
     from rlvr_cli.storage.share import ALL_PARTS, Share
 
     asked, place = Share.parse(shard), distributed.current()

@@ -98,7 +98,7 @@ def _refused(name: str, option: str, url: str) -> UsageError:
     local = shlex.quote(url.rstrip("/").rpartition("/")[2] or "out")
     pull = f"; to resume the run there, first `rlvr pull {shlex.quote(url)} {local}`"
     return UsageError(
-        f"`rlvr {name}` writes to this machine alone, and --out is `{url}`",
+        f"`rlvr {name}` writes only to this machine, and --out is `{url}`",
         f"give it `--out {local}`, and then run `rlvr push {local} {shlex.quote(url)}`"
         + pull * (name == "train"),
     )

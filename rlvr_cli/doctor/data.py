@@ -146,7 +146,7 @@ def _scores(scores: Shards, rollouts: Shards) -> Iterator[Finding]:
     solved = pc.sum(pc.equal(means["reward_mean"], best)).as_py() or 0
     text = (
         f"{mixed} of {groups} groups ({mixed / max(groups, 1):.0%}) have different rewards; "
-        f"{solved} have the best one alone"
+        f"{solved} have only the best one"
     )
     few = mixed < _FEW * groups
     hint = "take prompts that the policy solves at times: `rlvr prompts ... --drop-easiest`"

@@ -65,8 +65,8 @@ class PromptImages:
             yield Finding(
                 "problem",
                 "placeholders",
-                f"{plural.of(self.written.total(), 'prompt')} with `{name}` in the text, where no "
-                f"image stands: {some(self.names)}",
+                f"{plural.of(self.written.total(), 'prompt')} with `{name}` in the text, but no "
+                f"image for it: {some(self.names)}",
                 "a column of images fills them as `rlvr prompts` reads: --image-column names it",
             )
         for prompt_id, error in self.damaged.items():

@@ -27,7 +27,7 @@ Batches = Callable[[], Iterator[list[PromptRow]]]
 
 
 def examine(batches: Batches, policy: Policy | None, options: RolloutOptions) -> Iterator[Finding]:
-    """The findings on prompts; each call of `batches` gives them anew."""
+    """The findings on prompts; each call of `batches` yields them from the start."""
     doubles, answers, images = _Doubles(), _Answers(), PromptImages()
     with score.scorer(use_cache=False) as scorer:
         read = golds.Golds(scorer)
@@ -86,7 +86,7 @@ class _Text:
 
 @dataclass
 class _Doubles:
-    """Ids and texts that several prompts have, found by their hashes and then by what they are."""
+    """Ids and texts that several prompts share, compared by hash first and then by value."""
 
     ids: "array[int]" = field(default_factory=lambda: array("q"))
     texts: "array[int]" = field(default_factory=lambda: array("q"))

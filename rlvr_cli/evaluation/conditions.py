@@ -40,7 +40,7 @@ def of_scores(scores: Shards) -> Conditions:
 
 
 def step_of(scores: Shards) -> int | None:
-    """The step of the evaluation, or of the training step, of which scores of a run are."""
+    """The training or evaluation step that scores of a run belong to."""
     folder = scores.path.absolute().parent
     is_step = folder.parent.name in ("eval", "steps") and folder.name.isdecimal()
     return int(folder.name) if is_step else None
@@ -78,7 +78,7 @@ def differences(
     n: tuple[np.ndarray, np.ndarray],
     depends: str,
 ) -> Iterator[str]:
-    """What sets two sides apart besides their policies, one line each.
+    """How two sides differ apart from their policies, one line per difference.
 
     `n` is how many completions each has of the common prompts, [P], and `depends` says what was
     done with the figures that depend on it.

@@ -54,7 +54,7 @@ class Group:
 
 @dataclass
 class Completions:
-    """The groups of a path by source and prompt, and what is known of them."""
+    """The groups of a path by source and prompt, with what is known about them."""
 
     groups: dict[tuple[str | None, str], Group] = field(default_factory=dict)
     has_answers: bool = False
@@ -65,7 +65,7 @@ class Completions:
     repeated: int = 0
 
     def usable(self) -> dict[tuple[str | None, str], Group]:
-        """The groups of two or more, which alone can differ; an error if there are none."""
+        """The groups of two or more, the only ones that can differ; an error if there are none."""
         usable = {name: group for name, group in self.groups.items() if len(group.texts) > 1}
         if not usable:
             raise DataError(

@@ -58,7 +58,7 @@ def tally(
 
 
 def refuse_graded(stream: Stream) -> None:
-    """An error where what is correct would be rewards that are no verdicts."""
+    """An error if correctness would come from graded rewards instead of verdicts."""
     if stream.graded:
         raise DataError(
             f"`{stream.path}` has graded rewards, which do not say what is correct",

@@ -107,7 +107,7 @@ class Asked:
 
 
 def of_scores(scores: Shards, tallied: Tally) -> Prompts:
-    """The prompts of a scores directory; of those that were moved away, the ids alone."""
+    """The prompts of a scores directory; if they were moved away, only their ids."""
     try:
         prompts = scores.parent("prompts")
     except (DataError, LookupError):

@@ -20,7 +20,7 @@ from rlvr_cli.storage.shards import Shards
 
 @dataclass(frozen=True)
 class Side:
-    """One of what is compared; `tokens` has the entropy and kl of a run of train."""
+    """One side of a comparison; `tokens` has the entropy and kl of a run of train."""
 
     path: Path
     tally: Tally

@@ -96,7 +96,7 @@ class Tallying:
     def _add_details(
         self, batch: Batch, id_N: np.ndarray, used_U: np.ndarray, columns: dict[str, Any]
     ) -> None:
-        """Texts and answers, where they are asked for and there."""
+        """Adds texts and answers, if they are wanted and the file has them."""
         answers = self._votes is not None and batch.extracted is not None
         if self._texts is None and not answers:
             return

@@ -219,7 +219,7 @@ def _name(spec: str) -> str:
 
 
 def remark(facts: dict[str, Any], equality: str | None) -> str:
-    """`described`, also of a tally without any answer; nothing where `none` was asked for."""
+    """`described`, also of a tally without any answer; empty if --equality is none."""
     if facts:
         return described(facts)
     return "" if equality == "none" else "maj@k: not measured: there are no extracted answers"

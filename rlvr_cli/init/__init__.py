@@ -24,7 +24,7 @@ from rlvr_cli.storage.shards import MANIFEST, Shards
 
 @dataclass(frozen=True)
 class Request:
-    """What `init` was asked for; `columns` are those of `prompts.from_file`."""
+    """The options of `init`; `columns` are those of `prompts.from_file`."""
 
     model: str
     data: str
@@ -52,7 +52,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What is written and said: facts, remarks, the files and the commands to run next."""
+    """What `init` writes and prints: facts, remarks, files and the commands to run next."""
 
     facts: dict[str, str]
     remarks: list[str]
@@ -180,7 +180,7 @@ def _head(model: ModelFacts, data: DataFacts, target: Machine) -> list[str]:
 def _texts(
     request: Request, config: RunConfig, target: Machine, train: list[str]
 ) -> dict[Path, str]:
-    """The job and the image, where they are asked for."""
+    """The Slurm job and the Dockerfile, if wanted."""
     texts = {}
     if request.slurm:
         where = Path(sys.executable).parent

@@ -145,7 +145,7 @@ def _engine(model: ModelFacts, data: DataFacts, machine: Machine) -> dict[str, C
     if machine.device.kind == "cpu":
         return {}
     if data.with_images:
-        why = "`graph` samples from text alone"
+        why = "`graph` reads only text"
         return {"engine": Choice("vllm" if version("vllm") else "transformers", why)}
     if model.is_static:
         return {"engine": Choice("graph", "samples from the trainer's own weights on the GPU")}
@@ -157,7 +157,7 @@ def _engine(model: ModelFacts, data: DataFacts, machine: Machine) -> dict[str, C
 def _fitted(
     model: ModelFacts, data: DataFacts, machine: Machine, chosen: Chosen
 ) -> tuple[RunConfig, Chosen]:
-    """The configuration with what the memory estimate asks for, until every phase fits."""
+    """The configuration, changed as the memory estimate advises until every phase fits."""
     free = int(_SPARE * machine.device.free)
     device = dataclasses.replace(machine.device, free=free)
     config = configured(model, chosen)
@@ -183,7 +183,7 @@ def _fitted(
 def _too_large(model: ModelFacts, machine: Machine, over: Requirement) -> UsageError:
     return UsageError(
         f"{over.phase} of `{model.policy.name}` needs {gib(over.total)} of "
-        f"{gib(machine.device.free)} on {machine.device.name}, adapters alone included",
+        f"{gib(machine.device.free)} on {machine.device.name}, even if only adapters are trained",
         "take more GPUs or a smaller model; --gpus and --gpu-memory say what another machine has",
     )
 

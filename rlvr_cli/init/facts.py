@@ -107,7 +107,7 @@ def of_data(name: str, source: Source, model: ModelFacts, verifier: str | None) 
     if with_images and not model.reads_images:
         raise DataError(
             f"{with_images:,} of {len(rows):,} prompts of `{name}` have images, and "
-            f"`{model.policy.name}` reads text alone",
+            f"`{model.policy.name}` reads only text",
             "name a policy that reads images: --model Qwen/Qwen2.5-VL-3B-Instruct, or builtin-vl",
         )
     lengths = [_lengths(model.policy, some) for some in (sample, longest)]
@@ -206,7 +206,7 @@ def _read_by(name: str, rows: list[dict[str, Any]], verifier: str | None) -> str
         return verifier
     first = next(row for row in rows if row["prompt_id"] in unreadable)
     raise DataError(
-        f"`{name}`: `{verifier or first['verifier']}` reads none of the golds, such as "
+        f"`{name}`: `{verifier or first['verifier']}` cannot read any of the golds, such as "
         f"`{_cut(first['answer'])}`: {unreadable[first['prompt_id']]}",
         "name another verifier with --verifier, or the column of the gold with --answer-column",
     )

@@ -1,4 +1,4 @@
-"""Completions that other tools stored, and what is known of them, streamed in batches.
+"""Completions that other tools stored, with their facts, streamed in batches.
 
 Shapes: N completions of a batch.
 """
@@ -102,7 +102,7 @@ class Stream:
             )
 
     def facts(self) -> dict[str, Any]:
-        """How the files were read: what says what is correct, and which files are sources."""
+        """How the files were read: where correctness comes from, and which files are sources."""
         return {
             "correct": [] if self.graded else self.verdicts,
             "correct_above": self.columns.correct_above,
@@ -285,7 +285,7 @@ class Stream:
             raise self._unreadable(number, "", error) from error
 
     def _spoken(self, value: Any, number: int) -> Any:
-        """The text of a completion, or of each; an error if it is asked for and is none."""
+        """The text of a completion, or of each; an error if it is wanted and is not text."""
         try:
             return spoken.texts(value)
         except spoken.Unreadable as error:

@@ -1,4 +1,4 @@
-"""Whether what is taken for one prompt is one, and what is taken for one sample.
+"""Checks that rows with one prompt id are of one prompt, and that sample numbers are unique.
 
 Shapes: N completions of a batch, U prompts in it.
 """
@@ -19,8 +19,8 @@ Key = tuple[str | None, str]  # source and id of a prompt
 _HINTS = {
     "prompt": (
         "two texts",
-        "tell the prompts apart with --source-column or --id-column; if `{}` is not the prompt "
-        "alone: --prompt-column none",
+        "tell the prompts apart with --source-column or --id-column; if `{}` holds more than the "
+        "prompt: --prompt-column none",
     ),
     "gold": (
         "two golds",
@@ -41,7 +41,7 @@ _HINTS = {
 
 
 class Prompts:
-    """What is said of each prompt: its text, gold, step and model; an error where it is two."""
+    """The text, gold, step and model of each prompt; an error if a prompt has two."""
 
     def __init__(self) -> None:
         self._codes: dict[Key, int] = {}
@@ -81,7 +81,7 @@ class Prompts:
         return is_known
 
     def add(self, name: str, column: str, values: Any, code_N: np.ndarray, place: Any) -> None:
-        """Compares the values of a column with what was said of their prompts before."""
+        """Compares the values of a column with earlier ones of the same prompts."""
         rows: Sequence[int] = range(len(code_N))
         if isinstance(values, pa.Array):
             first_U = np.full(int(code_N.max(initial=-1)) + 1, -1)
@@ -122,7 +122,7 @@ def _plain(value: Any) -> str:
 
 
 class Samples:
-    """The samples of one file: an error where a prompt has one twice, unless repeats are kept."""
+    """The samples of one file: an error if a prompt has one twice, unless repeats are kept."""
 
     def __init__(self, column: str, repeats: str | None) -> None:
         self.repeated = 0
@@ -188,7 +188,7 @@ class Samples:
         raise DataError(
             f"`{file}` has sample {self._shown(number_N[order_N[at]])} of prompt `{prompt}` in row "
             f"{one} and in row {other} (`{self._column}`)",
-            "count the first alone with --repeats first, or all with --repeats keep; if "
+            "count only the first with --repeats first, or all with --repeats keep; if "
             f"`{self._column}` does not number samples: --sample-column none",
         )
 

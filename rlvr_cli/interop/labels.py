@@ -134,7 +134,7 @@ def _verdict(value: Any) -> tuple[str, float] | None:
 
 
 class Judge:
-    """Says what is correct in one file, by its verdicts or by its rewards."""
+    """Decides which completions of a file are correct, by its verdicts or by its rewards."""
 
     def __init__(self, columns: Columns) -> None:
         self.graded = False  # rewards that are no verdicts were to say what is correct

@@ -1,4 +1,4 @@
-"""Files opened for reading, whatever compressed them, and said plainly where they are none."""
+"""Opens files for reading, however they are compressed, with a plain error for anything else."""
 
 import bz2
 import contextlib

@@ -176,7 +176,7 @@ def keys(
 
 
 def in_source(name: str, sources: pa.Array | None, size: int) -> pa.Array:
-    """The sources [N] with `name` in front, or that alone where it says as much."""
+    """The sources [N] with `name` in front, or `name` by itself if it says as much."""
     if sources is None:
         sources = pa.nulls(size, pa.large_string())
     index_N, values = encoded(sources)

@@ -62,7 +62,7 @@ def _files(path: Path, is_row: IsRow) -> list[Path]:
     if not is_known(path) and opened.head(path, 64).lstrip()[:1] not in (b"{", b"["):
         opened.require_content(path)
         raise DataError(
-            f"`{path}` has none of the endings that rlvr reads, and does not begin as JSON",
+            f"`{path}` has no file name ending that rlvr reads, and does not begin like JSON",
             f"name it with one of {', '.join(SUFFIXES)}; .gz, .zst, .bz2 or .xz may follow",
         )
     return [path]
@@ -74,7 +74,7 @@ def _of_each(paths: Sequence[Path], where: Path, is_row: IsRow) -> list[Path]:
         if (path / "_manifest.json").exists():
             raise UsageError(
                 f"`{path}` is a directory of rlvr, among other sources",
-                "name one such directory alone, or set several side by side with `rlvr compare`",
+                "name only that directory, or compare several with `rlvr compare`",
             )
     listed = [file for path in paths for file in _files(path, is_row)]
     return with_rows(listed, where, is_row)

@@ -69,7 +69,7 @@ def no_rows(path: Path) -> DataError:
 def _json(path: Path, is_row: IsRow) -> Iterator[dict[str, Any]]:
     """The rows of JSON lines, or of one JSON value, or of several after each other, as jq writes.
 
-    Which of them it is, is said by the first line, not by the name.
+    The first line decides which of them it is, not the name.
     """
     with opened.text(path, newline="\n") as file:
         lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())
@@ -267,7 +267,7 @@ def required(
     where: Path,
     other: str = "",
 ) -> str:
-    """As `column`; an error if no column is found, with `other` behind its hint."""
+    """As `column`, but an error if no column is found, whose hint ends with `other`."""
     name = column(rows, given, known, flag, where)
     if name is None:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Which files of a folder are which split of which configuration of a data set.
+"""Which split and configuration of a data set each file of a folder belongs to.
 
 The `configs` of its README say it; else the names of its files do, as in `train.jsonl`,
 `data/test-00000-of-00002.parquet` or `validation/part-1.csv`.
@@ -40,7 +40,7 @@ def data_files(names: Iterable[str]) -> list[str]:
 
 
 def configurations(names: Iterable[str], readme: str = "") -> dict[str, Splits]:
-    """The splits of each configuration; a data set without configurations has `default` alone."""
+    """The splits of each configuration; a data set without configurations has only `default`."""
     known = data_files(names)
     return _declared(known, readme) or _named(known)
 
@@ -48,7 +48,7 @@ def configurations(names: Iterable[str], readme: str = "") -> dict[str, Splits]:
 def choose(
     configurations: dict[str, Splits], where: str, config: str | None, split: str | None
 ) -> tuple[str | None, list[str]]:
-    """The split that was asked for and its files; the split is None where there is only one.
+    """The requested split and its files; the split is None if there is only one.
 
     An error that lists the configurations or the splits where there are several to choose from.
     """

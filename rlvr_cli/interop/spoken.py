@@ -1,6 +1,6 @@
 """The text that a model wrote, out of messages, content parts and responses of servers.
 
-A completion of messages is its assistant's turns; what tools and users said is not the model's.
+A completion of messages is its assistant's turns; the turns of tools and users are not the model's.
 Reasoning that a server keeps apart is put in front, as `<think>...</think>`, where the chat
 templates of Qwen3 and DeepSeek-R1 have it and where verifiers read no answer.
 """
@@ -206,7 +206,7 @@ def _of_batch(row: dict[str, Any]) -> Any:
 
 
 def _reply(value: Any) -> tuple[list[Any], list[Any]] | None:
-    """The message and the reason of each choice of a response; None for what is no response."""
+    """The message and the finish reason of each choice of a response; None for anything else."""
     if isinstance(value, list):
         if _are_choices(value):
             return _listed(value)

@@ -21,7 +21,7 @@ _ROUNDING = 1e-4  # nats above 0 of a certain token
 
 @dataclass(frozen=True)
 class Sampled:
-    """The log-probs of a completion's tokens in nats, and what is known of the tokens."""
+    """The log-probs of a completion's tokens in nats, with their ids or texts if known."""
 
     logp: list[float]
     token_ids: list[int] | None = None
@@ -81,7 +81,7 @@ def _numbers(values: list[Any]) -> list[float]:
     for value in values:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not -math.inf < value <= _ROUNDING:
-            raise ValueError(f"has {str(value)[:40]} among its log-probs, which is none")
+            raise ValueError(f"has {str(value)[:40]} among its log-probs, which is not one")
     return [float(value) for value in values]
 
 

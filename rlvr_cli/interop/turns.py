@@ -45,7 +45,7 @@ def placeholder(sha256: str) -> str:
 
 
 def fingerprint(prompt: Any) -> int:
-    """A hash of what a prompt says, in whatever shape it is stored; of this process alone."""
+    """A hash of a prompt's texts, in whatever shape it is stored; valid only in this process."""
     return hash(tuple(said for _, said in turns(prompt)))
 
 

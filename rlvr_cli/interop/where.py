@@ -23,7 +23,7 @@ class Where:
             self.conditions.append((name, value))
 
     def may_keep(self, row: dict[str, Any]) -> bool:
-        """Whether a row as the file has it is kept; its tool's reader may add what it lacks."""
+        """Whether to keep a row as the file has it; the tool's reader may add columns later."""
         return not self.conditions or all(
             self._value(row, name) in (None, value) for name, value in self.conditions
         )
@@ -42,7 +42,7 @@ class Where:
         return text
 
     def nothing(self, path: Path, header: list[str]) -> DataError | None:
-        """What to say where no row was kept; None without conditions."""
+        """The error if no row was kept; None without conditions."""
         for name, value in self.conditions:
             if name not in self._seen:
                 return DataError(
@@ -58,6 +58,6 @@ class Where:
                     f"name one of them with --where {name}=VALUE",
                 )
         if self.conditions:
-            asked = " and ".join(f"`{name}` = `{value}`" for name, value in self.conditions)
-            return DataError(f"no row of `{path}` has {asked}", "give one --where alone")
+            wanted = " and ".join(f"`{name}` = `{value}`" for name, value in self.conditions)
+            return DataError(f"no row of `{path}` has {wanted}", "give only one --where")
         return None

@@ -51,16 +51,16 @@ def admitted(algo: str, actions: int) -> Objective:
         )
     if objective.token_columns or not objective.is_alike:
         raise UsageError(
-            f"`{algo}` tells apart actions of one reward, by chance or by what the policy said of "
-            "them",
-            "leave such a modifier out, or take an estimator of rewards alone, as in "
+            f"`{algo}` treats actions of equal reward differently, at random or by their log-probs "
+            "or entropies",
+            "leave such a modifier out, or take an estimator that reads only rewards, as in "
             "pass-at-k:form=analytic",
         )
     for name, refused in (("mask-truncated", "truncated" in objective.needs),
                           ("normalize=true", bool(objective.batch_columns))):  # fmt: skip
         if refused:
             raise UsageError(
-                f"`{algo}` has {name}, which systems of one-token actions are not made for",
+                f"`{algo}` has {name}, which means nothing if every action is one token",
                 f"leave {name} out",
             )
     if objective.top_k > actions:

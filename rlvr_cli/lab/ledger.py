@@ -109,7 +109,7 @@ def paired(
 
 @dataclass(frozen=True)
 class Claim:
-    """A paper's claim, and the test of it; without one, `why` says what is missing.
+    """A paper's claim and its test; without a test, `why` says what is missing.
 
     The source of a question that we ask of a paper, and that it does not claim, begins with `ours`.
     """

@@ -21,7 +21,7 @@ _CALIBRATED = "grpo+iac"
 
 @dataclass(frozen=True)
 class SharpeningSweep:
-    """Every combination of what is listed; the paper gives no learning rate."""
+    """Every combination of the listed values; the paper gives no learning rate."""
 
     algos: Sequence[str] = ESTIMATORS
     group_sizes: Sequence[int] = GROUP_SIZES
@@ -98,7 +98,7 @@ def published(base: SharpeningSweep) -> list[Figure]:
 
 
 def swept(sweep: SharpeningSweep, *, held_out: bool) -> list[Figure]:
-    """The panels of every combination, and if wanted those of the held-out class."""
+    """The panels of every combination, and of the held-out class if wanted."""
     shown = {"modes": False, "held-out": True} if held_out else {"modes": False}
     return [
         Figure(f"sharpening-{name}", f"Sweep: {name}", tuple(sweep.panels(held_out=which)))

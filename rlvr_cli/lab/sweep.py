@@ -95,7 +95,7 @@ def _rows(task: tuple[int, LabRun, int, int, tuple[str, ...]]) -> tuple[int, pa.
 
 
 def read(shards: Shards, runs: Sequence[LabRun]) -> Callable[[str], Trajectories]:
-    """The trajectories of a run by its name, read when first asked for."""
+    """The trajectories of a run by its name, read on first use."""
     index_of = {run.name: index for index, run in enumerate(runs)}
 
     @functools.cache

@@ -25,7 +25,7 @@ NEGATIVE_ONLY = "dr-grpo+negative-only"
 
 @dataclass(frozen=True)
 class TwoStageSweep:
-    """Every combination of what is listed.
+    """Every combination of the listed values.
 
     Algorithm 1 steps by (1 - pi) A at every temperature, our gradient of log softmax(z / tau) by
     1 / tau of it: the learning rate is `learning_rate` times tau.

@@ -63,7 +63,7 @@ def _problem(row: dict[str, Any]) -> str:
 
 
 def _with_image(row: dict[str, Any], problem: str) -> Any:
-    """The problem; of the authors' files behind the image, which is in the problem's folder."""
+    """The problem; in the authors' files it follows the image in the problem's folder."""
     if "problem_text" not in row:
         return problem
     image = {"type": "image", "path": f"{_common.value(row, 'id')}/{IMAGE}"}

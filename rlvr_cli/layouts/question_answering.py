@@ -10,7 +10,7 @@ from typing import Any
 from rlvr_cli.layouts import _common
 from rlvr_cli.protocols import Layout, Unusable
 
-SAYS = "a list of golds, of which one suffices, the verifier qa"
+SAYS = "a list of golds, any of which counts, the verifier qa"
 
 
 def recognises(rows: list[dict[str, Any]]) -> bool:
@@ -68,7 +68,7 @@ def _golds(row: dict[str, Any]) -> list[str]:
 
 
 def _context(value: Any, with_paragraphs: bool) -> str:
-    """What is put above the question: a text, or, where asked for, paragraphs with their titles."""
+    """The text above the question: `context`, or paragraphs with their titles if wanted."""
     if isinstance(value, str):
         return value.strip()
     if not with_paragraphs:

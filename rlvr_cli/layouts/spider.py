@@ -1,6 +1,6 @@
 """Spider and BIRD: `question`, `db_id` and a query, on SQLite databases in a folder.
 
-The prompt has the tables of the database above the question: nothing else says what can be asked.
+The prompt has the tables of the database above the question; without them nobody can answer it.
 BIRD's query is `SQL`; its `evidence`, which says what words of the question mean, goes below it.
 """
 
@@ -29,8 +29,8 @@ def build(*, databases: str = "") -> Layout:
     if not databases:
         raise UsageError(
             "a data set like Spider needs the folder of its databases",
-            "name it with `rlvr prompts SOURCE --layout spider:databases=DIR`, or read the columns "
-            "alone with --layout none",
+            "name it with `rlvr prompts SOURCE --layout spider:databases=DIR`, or read columns by "
+            "their names with --layout none",
         )
     files = sql.files(databases)
 

@@ -36,8 +36,8 @@ def require_step(run: RunDirectory, at: int, config: RunConfig) -> None:
         why += f"{config.train.save_every})"
     else:
         why = f"the checkpoint of step {at} of `{run.path}` was removed (--keep {config.train.keep}"
-        kept = policies.checkpoint_state(Shards.open(update)) == "weights alone"
-        why += "; its weights alone are no state to train from)" if kept else ")"
+        only_weights = policies.checkpoint_state(Shards.open(update)) == "weights alone"
+        why += "; the weights that are left lack the optimizer's state)" if only_weights else ")"
     stored = [step for step, here in complete.items() if (here / "update" / CHECKPOINT).exists()]
     near = sorted(stored, key=lambda step: (abs(step - at), step))[:_MOST_TRIED]
     nearest = next((step for step in near if run.has_checkpoint(step)), 0)

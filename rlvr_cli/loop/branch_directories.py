@@ -1,4 +1,4 @@
-"""Makes the directories of branches: shared files as links, scores by another verifier anew.
+"""Makes the directories of branches: links to shared files, and new scores by another verifier.
 
 A branch is made in a temporary folder and moves to its place when it is complete. Verdicts of a
 verifier that the run does not have are made once for all branches that need them.
@@ -134,14 +134,14 @@ class _BranchMaker:
         self.created.copied_bytes = self.links.copied
 
     def _share(self, inner: Path, branch: Branch, source: Path | None = None) -> bool:
-        """Shares a directory of a stage, with the draws of which it was made, if complete."""
+        """Shares a directory of a stage if it is complete, with the draws that it was made from."""
         folder = self.temporary / branch.path.name
         for draw in sorted((self.plan.run / inner).glob(f"{DRAWS}/*/*")):
             self.links.shards(draw.relative_to(self.plan.run), folder, branch.path)
         return self.links.shards(inner, folder, branch.path, source)
 
     def _share_next(self, branch: Branch) -> None:
-        """Shares what is the same of the next step, as far as the run has made it.
+        """Shares the unchanged directories of the next step, as far as the run has made them.
 
         With `--ahead` also of the steps that the run sampled from policies up to the branch.
         """
@@ -155,7 +155,7 @@ class _BranchMaker:
                 self._share_sampled(step, branch, _policy(self.plan, sampled))
 
     def _share_sampled(self, step: int, branch: Branch, policy: str) -> None:
-        """Shares what is the same of a step, if its rollouts were sampled from `policy`."""
+        """Shares the unchanged directories of a step if `policy` sampled its rollouts."""
         inner, train = _inner("steps", step), branch.config
         folder = self.temporary / branch.path.name
         draws = sorted((self.plan.run / inner).glob(f"rollouts/{DRAWS}/*/rollouts"))

@@ -45,7 +45,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Branch:
-    """A planned run: its path, its configuration, and what sets it apart."""
+    """A planned run: its path, its configuration, and how it differs from the others."""
 
     path: Path
     config: RunConfig

@@ -105,7 +105,7 @@ def dry_run(out: Path, config: RunConfig, *, follows: bool, as_json: bool) -> No
 
 
 def _say_builtin(out: Path, config: RunConfig) -> None:
-    """Says that a run trains what is built in, and of a new one how it would train another."""
+    """Says that a run trains the built-in policy, and if it is new, how to train another one."""
     if not run_config.is_builtin(config):
         return
     task = task_prompts.of_split(config.train, "train") or ""
@@ -135,7 +135,7 @@ def train(
     places: Places | None = None,
     others: Others | None = None,
 ) -> None:
-    """Runs the loop with its figures live, then prints the table, the curves and what is next.
+    """Runs the loop with its figures live, then prints the table, the curves and the next commands.
 
     With `places` it starts the processes that sample and score; with `others` it has some.
     """
@@ -180,7 +180,7 @@ def train(
         console.say(f"train: {plural.of(len(trained), 'step')} in {seconds:.1f} s")
         if not any(record.get("tokens") for record in trained):
             console.say(
-                "warning: no completion had a reward to learn from: the policy is as it was"
+                "warning: no completion had a reward to learn from: the policy did not change"
             )
     is_evaluated = config.train.eval_every and done >= config.train.steps
     summary = _report(out, config) if is_evaluated else {}
@@ -214,7 +214,7 @@ class _Warnings:
             self._say_once(("steps", "dropped"), dropped.warnings(Shards.open(update)))
 
     def _say_once(self, what: tuple[str, str], texts: Iterator[str]) -> None:
-        """Says what a generator yields, which does no work where it was said before."""
+        """Prints what a generator yields; nothing is computed if it was printed before."""
         for text in texts if what not in self._said else ():
             console.say(text)
             self._said.add(what)
@@ -287,7 +287,7 @@ def _evaluation_line(record: dict[str, Any]) -> str:
 
 
 def _agreement_line(record: dict[str, Any]) -> str:
-    """How far sampler and trainer are apart before the first update of this process."""
+    """How much sampler and trainer differ before the first update of this process."""
     low, high, gap = (record[k] for k in ("first_ratio_min", "first_ratio_max", "sampler_gap"))
     if low is None:
         return f"step {record['step']}: no completion to train on"

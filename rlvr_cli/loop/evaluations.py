@@ -33,7 +33,7 @@ def discard_damaged(run: RunDirectory, last: int) -> Lost:
         if not damaged or (step >= last and is_legible):
             continue
         if step >= last or step == 0 or run.has_checkpoint(step):
-            how = "made again from its policy"
+            how = "sampled again from its policy"
             lost.sampled.extend([step] if step < last else [])
         elif damaged == ["scores"]:
             how = "scored again"

@@ -28,13 +28,13 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _BEFORE = "RLVR_VISIBLE_DEVICES"  # what that was before the trainer kept to its own
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 _START = "from rlvr_cli.cli.app import main; main({})"
-_STOPPED_S = 3.0  # until a process that was asked to end is killed
+_STOPPED_S = 3.0  # from asking a process to end until it is killed
 _MOST_TIMES = 20  # that one process is started
 
 
 @dataclass(frozen=True)
 class Places:
-    """The GPUs of each sampler, and of the trainer; all that there are where nothing is said."""
+    """The GPUs of each sampler, and of the trainer; by default all that there are."""
 
     samplers: tuple[str | None, ...] = (None,)
     trainer: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""DLC's memory model along a run: what is sampled with, and its trainer, step by step."""
+"""DLC's memory model along a run: the one to sample with and its trainer, step by step."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -66,7 +66,7 @@ def given_prompts(options: RunOptions) -> list[Shards]:
 
 
 def check_images(config: RunConfig, sampling: RolloutOptions, policy: Policy) -> None:
-    """Refuses prompts with images where the policy, the engine or DLC reads text alone."""
+    """Refuses prompts with images if the policy, the engine or DLC reads only text."""
     for given in given_prompts(config.train):
         row_images.check(given, policy, sampling)
     if row_images.refusal("", policy, sampling) is None:
@@ -79,7 +79,7 @@ def check_images(config: RunConfig, sampling: RolloutOptions, policy: Policy) ->
 
 
 def check_services(options: RunOptions) -> None:
-    """Refuses verifiers that ask a service which cannot be asked now."""
+    """Refuses verifiers whose service does not answer."""
     if options.verifier:
         rewards.require_services(rewards.build(options.verifier))
         return
@@ -89,7 +89,7 @@ def check_services(options: RunOptions) -> None:
 
 
 def check_overlap(options: RunOptions) -> None:
-    """Refuses to train on held-out prompts, or says how many; says how many are repeated."""
+    """Refuses to train on held-out prompts, or reports how many; reports repeated prompts."""
     training = _ids_and_messages("train", options)
     if repeats := overlap.repeated(training):
         named = options.prompts or "the built-in task"
@@ -150,7 +150,7 @@ def check_processes(config: RunConfig, size: int, *, decoupled: bool) -> None:
     if divides and (engine == "graph" or (size > 1 and engine == "transformers")):
         raise UsageError(
             f"--trainer is {trainer}, and --engine {engine} samples from the trainer's own "
-            "weights, which zero=3 divides among the processes and gathers for the trainer alone",
+            "weights, which zero=3 divides among the processes and gathers only for the trainer",
             "sample with --engine vllm, or train with deepspeed:zero=2",
         )
     per_step = config.train.prompts_per_step
@@ -275,7 +275,7 @@ def sampler_remarks(config: RunConfig) -> list[str]:
 
 
 def sampling_of_evaluations(config: RunConfig) -> RolloutOptions:
-    """How held-out prompts are sampled: from the policy alone, as in training but where said."""
+    """How held-out prompts are sampled: from the policy itself, else as in training by default."""
     train, sampling = config.train, config.rollout
     return dataclasses.replace(
         sampling,

@@ -1,4 +1,4 @@
-"""The policies that a run publishes for its samplers: weights alone, in the dtype that samples.
+"""The policies that a run publishes for its samplers: only weights, in the sampling dtype.
 
 steps/000003/policy/_weights          a model or adapters, as any loader reads them
 steps/000003/policy/_published.json   the digest of these, and what they were cast from
@@ -94,7 +94,7 @@ def _is_intact(weights: Path, there: Published) -> bool:
 
 
 def is_there(run: Path, step: int) -> bool:
-    """Whether a step's policy can be sampled from; the first one is kept elsewhere."""
+    """Whether a step's policy can be sampled from; the initial one is stored elsewhere."""
     return not step or (folder(run, step) / WEIGHTS).is_dir()
 
 

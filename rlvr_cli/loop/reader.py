@@ -13,7 +13,7 @@ from rlvr_cli.runtime.later import torch
 
 
 class Reader:
-    """The policy that `aim` names last, loaded when it is asked for."""
+    """The policy that `aim` named last, loaded on first use."""
 
     is_sharded = False
 

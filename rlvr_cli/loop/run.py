@@ -148,7 +148,7 @@ class Run:
         return Shards.open(out, "rollouts")
 
     def _due(self, step: int) -> list[int]:
-        """The steps to sample before one is trained, of which that one may be lost or damaged."""
+        """The steps to sample before a step is trained; its own rollouts may be lost or damaged."""
         due, out = list(self.schedule.due(step - 1)), self.schedule.rollouts(step)
         if step not in due and not following.is_intact(out):
             console.remark("train", f"`{out}` was cut off or damaged: this policy samples it")
@@ -282,9 +282,9 @@ class Run:
         return self._complete(advantages, out)
 
     def _complete(self, shards: Shards | None, out: Path) -> Shards:
-        """The directory that all processes made, once the last of them is done."""
+        """The directory that all processes wrote, once the last of them has finished."""
         complete = common.together(shards, out)
-        assert complete is not None, "every process made its share"
+        assert complete is not None, "every process wrote its share"
         return complete
 
     @property

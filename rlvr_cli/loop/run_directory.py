@@ -155,7 +155,7 @@ class RunDirectory:
         return before | inputs
 
     def _inputs(self) -> tuple[dict[str, str], bool]:
-        """The digests that were kept, and whether inputs.json says others than the sealed copy."""
+        """The stored digests, and whether those in inputs.json differ from the sealed copy."""
         path, copy = self.path / INPUTS, kept(self.path)
         try:
             before = json.loads(atomic.read_bytes(path)) if path.exists() else {}
@@ -311,7 +311,7 @@ class RunDirectory:
         return logged.seconds.get(last, {})
 
     def best_step(self) -> int:
-        """The evaluated step of the highest held-out Pass@1, the earliest of equals."""
+        """The evaluated step with the highest held-out Pass@1; of equal ones the earliest."""
         correct = self._evaluations()
         known = {step: share for step, share in correct.items() if share is not None}
         return max(known, key=lambda step: known[step], default=0)

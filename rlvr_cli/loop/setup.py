@@ -1,4 +1,4 @@
-"""From a configuration to a run: what is refused, what is locked, where it resumes, what is loaded.
+"""From a configuration to a run: checks it, locks the directory, finds where it resumes, loads it.
 
 The main process prepares the directory first; the others wait, then open what it wrote.
 """
@@ -237,7 +237,7 @@ def _prompts(setup: Setup, split: str, given: str) -> Shards:
     if path := task_prompts.directory(given):
         return Shards.open(path, "prompts")
     task = task_prompts.of_split(setup.config.train, split)
-    assert task is not None, "evaluation without held-out prompts is refused before"
+    assert task is not None, "a run that evaluates has held-out prompts"
     folder = setup.directory.path / "prompts" / split
     return prompts.make_all_parts(prompts.from_task(task), folder, params={"task": task})
 
@@ -251,7 +251,7 @@ class Last:
 
 
 def rewind(setup: Setup) -> Last:
-    """Finds the step from which the run resumes, and removes what is to be made again.
+    """Finds the step from which the run resumes, and removes what will be made again.
 
     Updates after that step are repeated from the rollouts that they stored.
     """

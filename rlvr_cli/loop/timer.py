@@ -12,7 +12,7 @@ class Timer:
         self.seconds: dict[str, float] = {}
 
     def start(self) -> None:
-        """Begins a step, of which no stage has run yet."""
+        """Begins a step: no stage of it has run yet."""
         self.seconds = {}
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Waiting for what other processes write to a run: by looking, at most a second apart."""
+"""Waits for what other processes write to a run, by polling at least once a second."""
 
 import time
 from collections.abc import Callable

@@ -125,7 +125,7 @@ def _training(
         return parts
     prompts = rows.tokens - predicted
     computing = tower.computing(prompts, number, recompute=recompute)
-    if not tower.trained:  # done before the layers behind it begin
+    if not tower.trained:  # done before the layers after it begin
         computing = max(0, computing - parts["activations"] - parts["temporaries"])
     return parts | {"images": tower.pixels(prompts) + computing}
 
@@ -137,7 +137,7 @@ def _images(shape: Shape, tokens: int, size: int) -> int:
 
 
 def _gradients(shape: Shape, chosen: dict[str, Any], number: int, size: int) -> int:
-    """Gradients that are kept in float32, and those that DeepSpeed buckets before it sends them."""
+    """Gradients that stay in float32, and those that DeepSpeed buckets before it sends them."""
     zero = chosen.get("zero")
     full, share = 4 * shape.trained, 4 * -(-shape.trained // size)
     if zero is None:

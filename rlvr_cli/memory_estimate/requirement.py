@@ -8,7 +8,7 @@ from rlvr_cli.errors import Advice, UserError
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime.device import Device
 
-NOTHING_FITS = "take more GPUs, a smaller model, or train adapters alone with --lora-rank 16"
+NOTHING_FITS = "take more GPUs, a smaller model, or train only adapters with --lora-rank 16"
 
 
 @dataclass(frozen=True)

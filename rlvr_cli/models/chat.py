@@ -210,8 +210,8 @@ class Encoder:
         begins = next((token for token in special if text.lstrip().startswith(token)), None)
         if begins:
             raise DataError(
-                f"prompt `{name}` begins with `{begins}`, as text does that a chat template made: "
-                "it would be within the template twice",
+                f"prompt `{name}` begins with `{begins}`, like text that a chat template rendered: "
+                "the template would be applied twice",
                 "use --no-chat, which leaves text as it is",
             )
 
@@ -238,7 +238,7 @@ class Encoder:
 
     @functools.cached_property
     def _wants_parts(self) -> bool:
-        """Whether a template of a policy that reads images leaves out what is a string.
+        """Whether a template of a policy that reads images drops contents that are plain strings.
 
         It reads each turn as a list of parts then, as SmolVLM's does.
         """
@@ -279,15 +279,15 @@ class Encoder:
 
     def remarks(self, messages: Iterable[str], raws: Iterable[bool]) -> Iterator[str]:
         """What the options make of these prompts, one line each."""
-        count = texts = asked = 0
+        count = texts = questions = 0
         for text, raw in zip(messages, raws, strict=True):
             count += 1
             texts += text[:1] == '"'
-            asked += text[:1] == '"' and not raw
-        if self.has_template and self._options.chat and asked:
+            questions += text[:1] == '"' and not raw
+        if self.has_template and self._options.chat and questions:
             yield (
-                f"{asked} question{'s' if asked > 1 else ''} in plain text: each becomes a user's "
-                "turn of the chat template; --no-chat leaves text as it is"
+                f"{questions} question{'s' if questions > 1 else ''} in plain text: each becomes a "
+                "user turn of the chat template; --no-chat leaves text as it is"
             )
         elif self._wording.has_system and count and texts == count:
             raise UsageError(
@@ -298,11 +298,11 @@ class Encoder:
         if self._writes_date and not says_date and not self._as_before:
             yield (
                 "the chat template writes a date: "
-                f"{self._kwargs.get('strftime_now', DATE)} in each prompt, that it can be made "
-                "again; --chat-template-kwargs strftime_now=YYYY-MM-DD sets another"
+                f"{self._kwargs.get('strftime_now', DATE)} in each prompt, so that it can be "
+                "reproduced; --chat-template-kwargs strftime_now=YYYY-MM-DD sets another"
             )
         if strings := stops.read(self._options.stop):
-            yield f"a completion ends at {' or '.join(map(json.dumps, strings))} too"
+            yield f"a completion also ends at {' or '.join(map(json.dumps, strings))}"
 
 
 def _as_parts(content: Any) -> Any:
@@ -310,11 +310,11 @@ def _as_parts(content: Any) -> Any:
 
 
 def reads_text_alone(prompt: str, policy: str = "") -> DataError:
-    """The error of a prompt with an image, for a policy that reads none."""
+    """The error for a prompt with an image, if the policy reads none."""
     name = f"`{policy}`" if policy else "the policy"
     return DataError(
-        f"prompt `{prompt}` has an image, and {name} reads text alone",
-        "name a policy that reads images with --model, as Qwen/Qwen2.5-VL-3B-Instruct does",
+        f"prompt `{prompt}` has an image, and {name} reads only text",
+        "name a policy that reads images, as in --model Qwen/Qwen2.5-VL-3B-Instruct",
     )
 
 

@@ -83,7 +83,7 @@ def missing(path: Path) -> DataError | None:
     else:
         why = f"the checkpoint of step {step} was removed by --keep {options.get('keep')}"
     if _held(update):
-        return DataError(f"{why}, its weights alone are kept", f"name `{update}`")
+        return DataError(f"{why}, only its weights are kept", f"name `{update}`")
     updates = (step / update.name for step in run_folders.steps(run).values())
     others = [other for other in updates if _held(other)]
     if not others:

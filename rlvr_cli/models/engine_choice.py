@@ -34,11 +34,11 @@ def resolve(
 
 
 def refusal_of_images(engine: str, prompt: str) -> UsageError | None:
-    """The error of an engine that samples from text alone, for a prompt with an image."""
+    """The error for a prompt with an image, if the engine samples only from text."""
     if registry.parse("rollout", engine)[0] != "graph":
         return None
     return UsageError(
-        f"prompt `{prompt}` has an image, and --engine graph decodes models of text alone",
+        f"prompt `{prompt}` has an image, and --engine graph decodes only text models",
         "sample with --engine vllm, or with --engine transformers",
     )
 

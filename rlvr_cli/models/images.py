@@ -22,7 +22,7 @@ from rlvr_cli.runtime.later import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-_RECENT_BYTES = 1 << 29  # of pixels that are kept, as rows of a group have the same images
+_RECENT_BYTES = 1 << 29  # of pixels to keep, as the rows of a group have the same images
 _TEXT = ("input_ids", "attention_mask")
 _TYPES = ("mm_token_type_ids", "token_type_ids")
 
@@ -56,7 +56,7 @@ def expanded(processor: Any, text: str, images: Sequence[bytes]) -> list[int]:
 
 
 def placeholder_ids(processor: Any) -> frozenset[int]:
-    """The token ids that stand for what is no text: none of them may be sampled."""
+    """The token ids that are placeholders for images and the like: none may be sampled."""
     ids: set[int | None] = set()
     for kind in ("image", "video", "audio"):
         ids |= set(getattr(processor, f"{kind}_token_ids", ()))
@@ -164,7 +164,7 @@ def _processed(processor: Any, text: str, images: Sequence[bytes]) -> Any:
 
 
 def _joined(rows: Sequence[dict[str, "Tensor"]]) -> dict[str, "Tensor"]:
-    """The tensors of all rows one behind the other, those of smaller images padded with zeros."""
+    """The tensors of all rows concatenated, those of smaller images padded with zeros."""
     return {name: _stacked([row[name] for row in rows]) for name in rows[0]}
 
 

@@ -199,7 +199,7 @@ def _mask(rows: list[Row]) -> np.ndarray:
 
 
 def _prepared(model: Any, rows: list[Row]) -> torch.device:
-    """The device of a model that is about to see rows, all of which have a prompt."""
+    """The device of a model that is about to read rows; an error if one has no prompt."""
     fit_threads(model)
     if not all(len(row.prompt_token_ids) for row in rows):
         raise DataError("a completion has no prompt")

@@ -46,7 +46,7 @@ def rank_of(path: Path) -> int:
 
 
 def adapts_parameters(path: Path) -> bool:
-    """Whether the adapters in a directory are of tensors too, as experts are, not of modules alone.
+    """Whether adapters in a directory also adapt tensors, such as experts, not only modules.
 
     False of a full policy.
     """
@@ -77,14 +77,14 @@ def check(path: Path, options: UpdateOptions) -> None:
         if recorded != (rank, alpha, options.lora_targets):
             flags = "--lora-rank {} --lora-alpha {:g} --lora-targets {}"
             raise UsageError(
-                f"`{path}` holds adapters of {flags.format(*recorded)}, "
-                f"asked for is {flags.format(rank, alpha, options.lora_targets)}",
+                f"`{path}` holds adapters of {flags.format(*recorded)}, but the options are "
+                f"{flags.format(rank, alpha, options.lora_targets)}",
                 f"resume with `{flags.format(*recorded)}`",
             )
 
 
 def inject(model: Any, options: UpdateOptions, seed: int, *, reads_images: bool = False) -> None:
-    """Puts new adapters into a model in place; they alone are trained.
+    """Puts new adapters into a model in place; only they are trained.
 
     Those of a model that `reads_images` are of its language part, unless all is to be trained.
     """

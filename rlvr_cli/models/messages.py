@@ -109,7 +109,7 @@ def _content(content: Any, name: str) -> str | list[dict[str, Any]]:
             kind = None if is_text or not isinstance(part, dict) else part.get("type")
             raise DataError(
                 f"prompt `{name}` holds {f'a part of type `{kind}`' if kind else _short(part)}",
-                "rlvr reads text and images alone: remove the prompt",
+                "rlvr reads only text and images: remove the prompt",
             )
         parts.append({"type": "text", "text": text})
     return merged(parts)
@@ -221,28 +221,27 @@ def refuse_answer(prompt: Prompt, name: str) -> None:
     """An error if the last turn is the assistant's: the policy would be shown the answer."""
     if ends_with_answer(prompt):
         raise DataError(
-            f"prompt `{name}` ends with the assistant's turn, so that the policy would see the "
-            "answer",
+            f"prompt `{name}` ends with an assistant turn, so the policy would see the answer",
             _DROP,
         )
 
 
 def without_answer(prompt: Prompt, name: str) -> Prompt:
-    """The prompt without the assistant's turns at its end."""
+    """The prompt without the assistant turns at its end."""
     if isinstance(prompt, str):
         return prompt
-    kept = list(prompt)
-    while kept and kept[-1]["role"] == "assistant":
-        kept.pop()
-    if not kept:
+    turns = list(prompt)
+    while turns and turns[-1]["role"] == "assistant":
+        turns.pop()
+    if not turns:
         raise DataError(
-            f"prompt `{name}` has turns of the assistant alone", "remove it, or name another column"
+            f"prompt `{name}` has only assistant turns", "remove it, or name another column"
         )
-    return kept
+    return turns
 
 
 def question(prompt: Prompt) -> str:
-    """What was asked: raw text, or what the user said last."""
+    """The question: raw text, or the last user turn."""
     if isinstance(prompt, str):
         return prompt
     said = [message["content"] for message in prompt if message["role"] == "user"]

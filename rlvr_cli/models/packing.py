@@ -1,4 +1,4 @@
-"""Rows of a micro-batch one behind the other, without padding between them.
+"""Concatenates the rows of a micro-batch, without padding between them.
 
 Shapes: B rows, S tokens of all of them.
 """

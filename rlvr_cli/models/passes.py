@@ -56,7 +56,7 @@ class Pass:
             yield
 
     def micro_batches(self, rows: list[Row]) -> Iterator[list[int]]:
-        """Indices of rows, longest first; the cut depends on their sizes alone."""
+        """Indices of rows, longest first; the cut depends only on their sizes."""
         if self.packed:
             return packing.batches([row.size for row in rows], self.micro_batch_tokens)
         return logprobs.micro_batches(rows, self.micro_batch_tokens)
@@ -133,7 +133,7 @@ def keeps_rows_apart(model: Any) -> bool:
 
 
 def _windowed(model: Any) -> bool:
-    """Whether the configuration may have attention see the last tokens alone."""
+    """Whether attention may be limited to the latest tokens by the configuration."""
     config = model.config.get_text_config()
     is_on = getattr(config, "use_sliding_window", True)
     return bool(is_on and getattr(config, "sliding_window", None))

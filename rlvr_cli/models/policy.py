@@ -189,11 +189,11 @@ def of(rollouts: Shards, given: str | None) -> Policy:
 
 
 def refuse_served(rollouts: Shards) -> None:
-    """An error if they were sampled from what a server alone has: they are text without tokens."""
+    """An error if only a server has their policy: such rollouts are text without tokens."""
     if served := served_before(rollouts.params.get("policy") or ""):
         raise DataError(
-            f"`{rollouts.path}` holds text without token ids, of `{served.name}`, which a server "
-            "alone has",
+            f"`{rollouts.path}` holds text without token ids, of `{served.name}`, which only a "
+            "server has",
             "sample again with --model DIR, the policy's files, from a server that gives token "
             "ids, as vLLM and SGLang do",
         )
@@ -221,7 +221,7 @@ def recorded_in(folder: Path, name: str, flag: str = "--model") -> Policy:
 def checkpoint_state(steps: Shards) -> Literal["whole", "damaged", "weights alone", "absent"]:
     """Whether the policy that an update wrote exists, unchanged.
 
-    `train` removes old checkpoints (`--keep`), or keeps their weights alone (`--keep-weights`), and
+    `train` removes old checkpoints (`--keep`), or keeps only their weights (`--keep-weights`), and
     leaves their steps.
     """
     if not (steps.path / CHECKPOINT).exists():

@@ -74,7 +74,7 @@ def tokenizer(source: Path | str, **options: Any) -> Any:
 def model(
     source: Path | str, *, reads_images: bool = False, **options: Any
 ) -> tuple[Any, dict[str, Any]]:
-    """A causal language model with its weights, and what is missing of them (`missing_keys`).
+    """A causal language model with its weights, and the names of missing ones (`missing_keys`).
 
     One that `reads_images` is a model of images and text.
     """

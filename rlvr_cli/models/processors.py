@@ -60,7 +60,7 @@ def of_parts(kind: Any, image_processor: Any, tokenizer: Any, **options: Any) ->
     if missing := [name for name in names if name not in parts]:
         raise DataError(
             f"{kind.__name__} also needs a {missing[0]}, which rlvr has no use for",
-            "name a policy of images and text alone",
+            "name a policy that reads only images and text",
         )
     _without_spoken_numbers(kind)
     return kind.from_args_and_dict([parts[name] for name in names], options)
@@ -94,14 +94,14 @@ def _class(path: Path) -> Any:
 
 
 class _NoVideos(dict[str, Any]):
-    """What stands for the settings of a processor of videos."""
+    """A stand-in for the settings of a video processor."""
 
     num_frames = fps = None
 
 
 @functools.cache
 def _without_videos(kind: Any) -> Any:
-    """A class of processors that takes what stands for a processor of videos, and asks it nothing.
+    """A class of processors that takes the stand-in for a video processor, and never calls it.
 
     The class itself wants one that torchvision is needed for.
     """

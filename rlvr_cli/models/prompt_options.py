@@ -46,7 +46,7 @@ class Template:
         except Exception as error:  # a template may raise anything
             raise DataError(
                 f"the template of --template fails: {first_line(error)}",
-                "it is given `question` alone",
+                "its only variable is `question`",
             ) from error
 
 

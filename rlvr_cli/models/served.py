@@ -1,4 +1,4 @@
-"""How prompts are put to a policy that a server alone knows: it has the template and tokenizer."""
+"""Prompts for a policy that only a server knows: the server has the template and tokenizer."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -37,7 +37,7 @@ class ServedEncoder:
             )
 
     def asked(self, name: str, messages: str, *, raw: bool = False) -> Prompt:
-        """What the server is asked: the turns of a chat, or text that it continues."""
+        """The request to the server: the turns of a chat, or text that it continues."""
         prompt = shapes.stored(messages, name)
         if isinstance(prompt, str) and (raw or not self._options.chat):
             text = self._wording.question(prompt)
@@ -59,11 +59,11 @@ class ServedEncoder:
         if questions := plain.count(False):
             yield (
                 f"{questions} question{'s' if questions > 1 else ''} in plain text: each becomes a "
-                "user's turn; --no-chat leaves text as it is"
+                "user turn; --no-chat leaves text as it is"
             )
         if strings := stops.read(self._options.stop):
-            yield f"a completion ends at {' or '.join(map(json.dumps, strings))} too"
+            yield f"a completion also ends at {' or '.join(map(json.dumps, strings))}"
         yield (
-            "the server alone knows this policy: completions come as text without token ids, to be "
-            "scored and evaluated, not trained on"
+            "only the server knows this policy: completions come as text without token ids, which "
+            "can be scored and evaluated, but not trained on"
         )

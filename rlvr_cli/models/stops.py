@@ -87,7 +87,7 @@ class StopStrings:
         return completion
 
     def trimmed(self, text: str, token_ids: list[int]) -> str:
-        """A completion's text without what its last token has behind the string that it ends."""
+        """A completion's text without the part of its last token that follows the stop string."""
         if not token_ids or not self._strings or not self.ends(token_ids):
             return text
         window = self._text(token_ids)

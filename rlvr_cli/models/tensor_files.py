@@ -124,7 +124,7 @@ def _header(tensors: dict[str, Tensor], names: list[str], metadata: dict[str, st
 
 
 def _blocks(header: bytes, tensors: list[Tensor]) -> Iterator[memoryview]:
-    """The header and the tensors' bytes; a block holds until the next one is asked for."""
+    """The header and the tensors' bytes; a block is valid until the next one is requested."""
     yield memoryview(header)
     for tensor in tensors:
         for chunk in _chunks(tensor):
@@ -141,7 +141,7 @@ def on_host(tensor: Tensor) -> Tensor:
 
 
 def _chunks(tensor: Tensor) -> Iterator[Tensor]:
-    """The bytes of a tensor on the host; a chunk of a GPU's holds until the next is asked for."""
+    """The bytes of a tensor on the host; one from a GPU is valid until the next is requested."""
     flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
     size = min(_CHUNK, len(flat))
     pinned = torch.empty(size, dtype=torch.uint8, pin_memory=True) if flat.is_cuda else None

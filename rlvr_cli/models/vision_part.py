@@ -35,7 +35,7 @@ def parameters(model: Any) -> int:
 
 
 def _names(model: Any) -> list[str]:
-    """The modules that stand beside the language model, or beside what it is in."""
+    """The modules next to the language model, or next to the module that contains it."""
     decoder = model.get_decoder()
     path = next((name for name, module in model.named_modules() if module is decoder), "")
     names = list(_beside(model, path)) if path else []

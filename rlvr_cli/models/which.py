@@ -35,7 +35,7 @@ def to_sample(
 
 
 def _served(engine: str, out: Path) -> Policy | None:
-    """The policy that a server alone knows, where an engine asks one for it."""
+    """The policy that only a server knows, if the engine samples from one."""
     if grammar.read(engine).name != "openai":
         return None
     if name := registry.parse("rollout", engine)[1]["model"]:
@@ -60,12 +60,12 @@ def builtin(prompts: Shards) -> str:
 
 
 def require_named(prompts: Shards) -> None:
-    """An error unless the prompts are of a built-in task, all that the built-in policy knows."""
+    """An error unless the prompts are of a built-in task, the only ones for the built-in policy."""
     if not _is_builtin(prompts):
         raise UsageError(
             f"no --model is given, and `{prompts.path}` holds prompts of your own",
-            "name a model with `--model DIR`, or a tiny one that knows nothing but its own task "
-            f"with `--model {BUILTIN}`",
+            f"name a model with `--model DIR`; `--model {BUILTIN}` is a tiny one that knows only "
+            "its own task",
         )
 
 

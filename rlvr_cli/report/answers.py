@@ -53,7 +53,7 @@ class AnswerGroup:
 def by_prompt(
     subject: Subject, parts: Iterable[int], wanted: set[str] | None = None
 ) -> Iterator[tuple[str, list[Completion]]]:
-    """The completions of each prompt in these parts of a subject; of `wanted` alone, if given."""
+    """The completions of each prompt in these parts of a subject; if given, only of `wanted`."""
     for index in parts:
         written = subject.lineage.rollouts.part(index, ["completion", "finish_reason"])
         judged = subject.scores.part(

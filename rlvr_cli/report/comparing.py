@@ -103,7 +103,7 @@ def pair(first: Subject, second: Subject) -> SubjectPair | str:
 
 
 def _notes(first: Subject, second: Subject, matched: pairing.Match) -> Iterator[str]:
-    """What to know of a comparison: what sets the two apart, and which prompts it leaves out."""
+    """Notes on a comparison: how the two differ, and which prompts it leaves out."""
     rows = [list(side) for side in zip(*matched.rows, strict=True)]
     subjects = (first, second)
     n_P, other_P = (s.tallied.n_P[r] for s, r in zip(subjects, rows, strict=True))
@@ -111,7 +111,7 @@ def _notes(first: Subject, second: Subject, matched: pairing.Match) -> Iterator[
     for text in conditions.differences(
         names, first.conditions, second.conditions, (n_P, other_P), AT_EQUAL_N
     ):
-        if not first.is_step or not text.startswith("the steps"):  # of one run, as was asked for
+        if not first.is_step or not text.startswith("the steps"):  # both of one run, as intended
             yield _sentence(text)
     if matched.known["text"] < len(matched.rows) or matched.others:
         apart = "".join(f"; {text}" for text in pairing.differing(matched))

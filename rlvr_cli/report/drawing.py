@@ -86,7 +86,7 @@ def _matplotlib() -> tuple[Any, Any]:
 
 
 def _for_page(svg: str) -> str:
-    """The svg element alone, its colours as variables, its fonts the page's.
+    """Only the svg element, with its colours as variables and the page's fonts.
 
     The ids are left to `unique`: several figures share a page.
     """

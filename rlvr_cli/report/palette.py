@@ -9,7 +9,7 @@ from rlvr_cli.report.subject import Subject
 
 
 class Palette:
-    """Marks by name: runs and sets of completions first, then lines as they are asked for.
+    """Marks by name: runs and sets of completions first, then lines in order of first use.
 
     Six colours; beyond them a colour comes again with another dash.
     """

@@ -120,7 +120,7 @@ def _require_scores(directories: Lineage) -> None:
 
 
 def _last_alone(source: ReportSource) -> ReportSource:
-    """The source with its last scores alone, under its own name."""
+    """The source with only its last scores, under its own name."""
     if not source.lineages:
         return source
     last = next(reversed(source.lineages.values()))

@@ -17,7 +17,7 @@ class Text:
     tail_html: str | None = None
 
     def packed(self) -> str | list[str | int | None]:
-        """The values in order without the empty ones at the end; the head alone of a plain text."""
+        """The values in order without the empty ones at the end; of a plain text only the head."""
         values: list[str | int | None] = [
             self.head, self.left_out, self.tail, self.head_html, self.tail_html
         ]  # fmt: skip
@@ -34,12 +34,12 @@ class Setter:
         self.reset()
 
     def reset(self) -> None:
-        """Begins anew, with nothing allowed yet."""
+        """Starts again, with nothing allowed yet."""
         self.allowed, self.used, self.raw = 0.0, 0, 0
         self._known: dict[str, str | None] = {}  # a text that comes again costs nothing
 
     def allow(self, characters: float) -> None:
-        """Allows so many more: what is not used is left for later texts."""
+        """Allows this many more; later texts may use what is left over."""
         self.allowed += characters
 
     def text(self, text: str, most: int) -> Text:

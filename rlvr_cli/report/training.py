@@ -75,7 +75,7 @@ def _held_out(evaluated: list[dict[str, Any]], name: str) -> Curve | None:
 
 
 def _curve(name: str, known: list[tuple[int, list[Any]]]) -> Curve | None:
-    """The curve of means and intervals; of means alone where none of them has an interval."""
+    """The curve of means and intervals; only of means if none of them has an interval."""
     if not known:
         return None
     step, mean = [s for s, _ in known], [c[0] for _, c in known]

@@ -144,7 +144,7 @@ def _render_fence(_: Any, tokens: Any, index: int, *rest: Any) -> str:
 
 @functools.lru_cache(maxsize=1 << 16)
 def mathml(latex: str, displayed: bool) -> str | None:
-    """A formula as MathML; None where it cannot be set, or holds what is not known to be safe."""
+    """A formula as MathML; None if it cannot be typeset or may hold unsafe markup."""
     converter = _converter()
     if converter is None or len(latex) > MOST_FORMULA:
         return None

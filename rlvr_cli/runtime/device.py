@@ -39,7 +39,7 @@ class Device:
 def kind() -> str:
     """The kind of the device, cuda or cpu; does not start a GPU that others are to use.
 
-    Where the system has no device file of a GPU, torch is not asked: to import it takes seconds.
+    If the system has no device file of a GPU, torch is not imported, which would take seconds.
     """
     if not any(Path("/dev").glob("nvidia[0-9]*")) and not any(map(Path.exists, _GPUS)):
         return "cpu"
@@ -163,7 +163,7 @@ def driver_version(driver: Path = _DRIVER) -> str | None:
 
 
 def _supported() -> tuple[int, int] | None:
-    """The newest CUDA that the installed driver supports, None if it cannot be asked."""
+    """The newest CUDA that the installed driver supports, None if the driver does not answer."""
     try:
         library = ctypes.CDLL("libcuda.so.1")
     except OSError:

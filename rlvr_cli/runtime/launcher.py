@@ -11,7 +11,7 @@ from rlvr_cli.errors import Interrupted, UserError
 from rlvr_cli.runtime import distributed, signals
 from rlvr_cli.runtime.nodes import Asked, Nodes
 
-_STOPPED_S = 3  # until a process that was asked to end is killed
+_STOPPED_S = 3  # from asking a process to end until it is killed
 
 
 def spawn(processes: int, arguments: list[str], asked: Asked) -> int:
@@ -89,7 +89,7 @@ def _run(
 
 
 def _failed(rank: int, failure: Any, nodes: Nodes | None, size: int) -> int:
-    """The exit code of a process that said what is wrong; an error for one that did not."""
+    """The exit code of a process that reported its error; an error for one that did not."""
     who = f"process {rank} of {size}" + (f" on `{nodes.names[nodes.rank]}`" if nodes else "")
     number = -failure.exitcode
     if nodes and number in (-distributed.CUT_OFF, signal.SIGABRT) and (other := nodes.explain()):
@@ -115,9 +115,9 @@ def _failed(rank: int, failure: Any, nodes: Nodes | None, size: int) -> int:
 
 
 def _said(who: str, failure: Any) -> UserError:
-    """What a process of this node said before it ended, for the other nodes to say."""
+    """The error that a process of this node reported before it ended, for the other nodes."""
     data = failure.error_file_data
-    error = UserError(f"{who} failed", "see what it said")
+    error = UserError(f"{who} failed", "see its own message")
     if "hint" in data:
         text = str(failure.message)
         named = text if text.startswith("process ") else f"{who}: {text}"

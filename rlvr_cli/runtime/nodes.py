@@ -62,7 +62,7 @@ class Asked:
         return host, int(port)
 
     def own_rank(self) -> int | None:
-        """The number of this node, if it is said here or by Slurm."""
+        """The number of this node, if an option or Slurm gives it."""
         rank = self.rank if self.rank is not None else distributed.node_of_slurm(self.count)
         if rank is not None and rank >= self.count:
             raise UsageError(

@@ -28,7 +28,7 @@ def die_with_parent(parent: int | None = None, number: int = signal.SIGKILL) -> 
         _prctl(_SET_PDEATHSIG, number)
     else:
         threading.Thread(target=_look, args=(expected, number), daemon=True).start()
-    if os.getppid() != expected:  # it ended before the kernel was asked to report it
+    if os.getppid() != expected:  # it ended before the kernel could report it
         os.kill(os.getpid(), number)
 
 
@@ -39,7 +39,7 @@ def _look(parent: int, number: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of any descendant whose own parent dies; on Linux alone."""
+    """Makes this process the parent of any descendant whose own parent dies; only on Linux."""
     if sys.platform == "linux":
         _prctl(_SET_CHILD_SUBREAPER, 1)
 

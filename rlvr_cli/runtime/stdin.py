@@ -1,4 +1,4 @@
-"""Stdin as a source: `-` means what is piped in, which is kept in a temporary file.
+"""Stdin as a source: `-` means the piped data, which is kept in a temporary file.
 
 Commands read a source several times, and a pipe can be read once.
 """
@@ -23,7 +23,7 @@ def is_terminal() -> bool:
 
 
 def spool() -> Path:
-    """The file that keeps what stdin held; read once, however often it is asked for."""
+    """The file that holds the data of stdin, which is read only once."""
     global _spooled
     if is_terminal():
         raise UsageError("`-` is stdin, and nothing is piped in", "name a file, or pipe one in")
@@ -55,12 +55,12 @@ def is_spooled(path: Path) -> bool:
 
 
 def shown(path: Path) -> Path:
-    """What the user calls a file: `-` for what stdin held."""
+    """What the user calls a file: `-` for the data of stdin."""
     return DASH if is_spooled(path) else path
 
 
 def lines() -> list[str] | None:
-    """The lines that stdin held, if they may be paths; None if they are the rows of a file."""
+    """The lines of stdin, if they may be paths; None if they are the rows of a file."""
     path = spool()
     if path.stat().st_size > _LONGEST_PATH:
         return None

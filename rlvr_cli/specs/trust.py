@@ -70,7 +70,7 @@ def trust(named: Named) -> None:
 
 
 def _known() -> dict[str, Any]:
-    """As the environment has it; each file with the sha256 of what it held at first."""
+    """As the environment has it; each file with the sha256 of its first content."""
     empty: dict[str, Any] = {"files": {}, "texts": [], "hosts": [], "variables": []}
     with contextlib.suppress(ValueError, TypeError, KeyError):
         empty |= json.loads(os.environ[_VARIABLE])

@@ -142,7 +142,7 @@ def raised_at(error: BaseException) -> str:
 
 
 def is_builder(path: str, function: str) -> bool:
-    """Whether a function of a file, which is not run, takes options alone.
+    """Whether a function of a file takes only options; the file is not run.
 
     A builder's parameters are all keyword-only: `def build(*, alpha: float = 1.0)`. Of a file
     that may not run this is not known: False.
@@ -181,7 +181,7 @@ class Offer:
         return Code(value, sys.modules[self.entry.module], self.origin)
 
     def summary(self) -> str:
-        """The first line of its docstring, read from the file where that can be found."""
+        """The first line of its docstring, read from the file if it exists."""
         try:
             module = importlib.util.find_spec(self.entry.module)
             tree = (

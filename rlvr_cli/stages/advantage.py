@@ -97,11 +97,34 @@ def _estimate(
     allow_singletons: bool,
     drop_uninformative: bool,
 ) -> pa.Table:
+    """The advantages of all rows of the scores, in their order."""
+    columns, step = _read(objective, scores, rollouts, logprobs, merge)
+    prompt_ids = columns["prompt_id"]
+    advantage_checks.check_rewards(objective, step, prompt_ids, scores, allow_singletons)
+    with _one_thread():
+        estimates = objectives.advantages(objective, step)
+    constant_N = estimates.pop("constant")
+    keep_N = estimates.pop("keep")
+    if drop_uninformative:
+        keep_N = keep_N & ~constant_N
+    wanted = schema.schema("advantages", objective.columns)
+    return pa.table(
+        {
+            **{name: columns[name] for name in common.KEY},
+            **{name: _nullable(value.numpy()) for name, value in estimates.items()},
+            "keep": keep_N.numpy(),
+        }
+    ).select(wanted.names).cast(wanted)  # fmt: skip
+
+
+def _read(
+    objective: Objective, scores: Shards, rollouts: Shards, logprobs: Shards | None, merge: bool
+) -> tuple[dict[str, pa.ChunkedArray], Step]:
+    """The columns of all rows, and the step that the objective estimates advantages from."""
     weights = _weights(scores) if "parts" in objective.needs else {}
     by_end = "truncated" in objective.needs
     more = ("finish_reason",) if by_end else ()
     columns, length_N = _columns(scores, rollouts, tuple(weights), more)
-    prompt_ids = columns["prompt_id"]
     code_N = _groups(columns, scores, rollouts, merge=merge)
     reward_N = columns["reward"].to_numpy().astype(np.float64)
     present_N = pc.is_valid(columns["reward"]).to_numpy()
@@ -114,7 +137,7 @@ def _estimate(
     if "correct" in objective.needs:
         advantage_checks.require_correct(columns, present_N, scores)
     correct_N = pc.fill_null(columns["correct"], False).to_numpy()
-    step = Step(
+    return columns, Step(
         reward_N=torch.from_numpy(np.where(present_N, reward_N, 0.0)),
         present_N=torch.from_numpy(present_N),
         correct_N=torch.from_numpy(correct_N.astype(bool)),
@@ -129,24 +152,6 @@ def _estimate(
         truncated_N=advantage_checks.truncated(columns, present_N, rollouts) if by_end else None,
         kl_N=torch.from_numpy(completion_kl.sums(logprobs, rollouts)) if logprobs else None,
     )
-    advantage_checks.check_rewards(objective, step, prompt_ids, scores, allow_singletons)
-    with _one_thread():
-        estimates = objectives.advantages(objective, step)
-    constant_N = estimates.pop("constant")
-    keep_N = estimates.pop("keep")
-    if drop_uninformative:
-        keep_N = keep_N & ~constant_N
-    wanted = schema.schema("advantages", objective.columns)
-    values = {
-        name: estimates[name].numpy() for name in estimates if name not in ("keep", "constant")
-    }
-    return pa.table(
-        {
-            **{name: columns[name] for name in common.KEY},
-            **{name: _nullable(value) for name, value in values.items()},
-            "keep": keep_N.numpy(),
-        }
-    ).select(wanted.names).cast(wanted)  # fmt: skip
 
 
 def _groups(

@@ -25,7 +25,7 @@ from rlvr_cli.storage.shards import MANIFEST, Shards
 
 @dataclass(frozen=True)
 class UpdateBatch:
-    """The kept rows of an advantages directory, with the prompt of each and the input it is of.
+    """The kept rows of an advantages directory, each with its prompt and the input it comes from.
 
     The rows of one prompt of one input are a group; inputs that were merged count as the first.
     """
@@ -112,8 +112,9 @@ def _by_sampler(rollouts: Shards) -> str:
     if len(set(decoupled)) > 1:
         one, other = (rollouts.inputs[decoupled.index(value)] for value in (True, False))
         raise DataError(
-            f"`{one.path}` was sampled from the policy less a memory, `{other.path}` was not",
-            "take one of them alone",
+            f"`{one.path}` was sampled from the policy minus a memory model, and `{other.path}` "
+            "from the policy alone",
+            "take only one of them",
         )
     return "policy_logp" if decoupled[0] else "behaviour_logp"
 
@@ -125,7 +126,7 @@ def _require_logprobs(
     needed: tuple[str, ...],
     top_k: int,
 ) -> None:
-    """An error unless the logprobs directory has what is needed and is of these rollouts."""
+    """An error unless the logprobs directory has the needed columns and is of these rollouts."""
     directories = logprobs.inputs if logprobs else ()
     columns = [set(one.manifest["only"]) for one in directories]
     available = set.intersection(*columns) if columns else set()

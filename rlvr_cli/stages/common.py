@@ -21,7 +21,7 @@ _NOUNS = {"entropy": "an entropy", "max_prob": "a probability", "collision": "a 
 
 
 def together(shards: Shards | None, out: Path) -> Shards | None:
-    """The directory that several processes wrote, once all are done; `shards` of one alone."""
+    """The directory that several processes wrote, once all are done; for one process `shards`."""
     if distributed.current().size == 1:
         return shards
     distributed.barrier()
@@ -66,7 +66,7 @@ def zip_columns(
 def only_with_input(
     kind: str, rollouts: Shards, only: tuple[str, ...] | None = None
 ) -> tuple[str, ...] | None:
-    """The value columns of what is made from rollouts; with several, also the input of a row."""
+    """The value columns of a directory made from rollouts; with several inputs, also `input`."""
     return only if len(rollouts.inputs) == 1 else schema.with_input(kind, only)
 
 

@@ -27,7 +27,7 @@ DRAWS = "_draws"
 
 @dataclass(frozen=True)
 class Drawn:
-    """The rows of the groups that were kept, complete and in the order drawn, and how they came."""
+    """The rows of the kept groups, complete and in the order drawn, with counts of the draws."""
 
     rows: pa.Table
     facts: dict[str, Any]
@@ -67,7 +67,7 @@ def draw(
 
 
 def settled(verification: Verification, out: Path) -> Verification:
-    """The verification of a directory's draws: what is not given is as it was begun."""
+    """The verification of a directory's draws; options not given are those it was begun with."""
     begun = begun_with(out)
     if "max_draws" not in begun:  # only its draws are there, and the first may have no scores yet
         begun = begun_with(out / DRAWS / "0" / "scores") or ({} if "chat" in begun else begun)

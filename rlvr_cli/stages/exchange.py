@@ -73,8 +73,8 @@ class _Lost:
     def remarks(self) -> Iterator[str]:
         if self._images:
             yield (
-                f"`{self._format}` has no place for images: {plural.of(self._images, 'image')} of "
-                f"{plural.of(self._prompts, 'prompt')} left out, `{PLACE}` stands for each; "
+                f"`{self._format}` cannot hold images: {plural.of(self._images, 'image')} of "
+                f"{plural.of(self._prompts, 'prompt')} left out, with `{PLACE}` in their place; "
                 "--format jsonl, verl or trl keeps them"
             )
 
@@ -143,7 +143,7 @@ def _ancestors(shards: Shards) -> set[str]:
 
 
 def _plain(row: dict[str, Any], images: Images | None) -> dict[str, Any]:
-    """A prompt with what is JSON as values, and with its images if any prompt has some."""
+    """A prompt with its JSON columns as values, and with its images if any prompt has some."""
     return {
         **row,
         **({"images": images.images_of(row["prompt_id"])} if images else {}),

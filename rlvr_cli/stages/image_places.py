@@ -38,12 +38,12 @@ def filled(prompt: Prompt, values: Sequence[Any], column: str) -> Prompt:
 
 
 def says_place(prompt: Prompt) -> bool:
-    """Whether a text says where an image stands."""
+    """Whether a text has a placeholder for an image."""
     return any(_PLACE.search(text) for text in _texts(prompt))
 
 
 def says(prompt: Prompt, kind: str) -> bool:
-    """Whether a text says where a video, or a sound, stands: `<video>`, `<audio>`."""
+    """Whether a text has a placeholder for a video or a sound: `<video>`, `<audio>`."""
     return any(f"<{kind}>" in text for text in _texts(prompt))
 
 

@@ -48,13 +48,7 @@ def bring_in(
     reads_logprobs = policy is not None and (not begun or _LOGPROBS in begun)
     scan = import_scan.scan(source, columns, reads_reasons, reads_logprobs)
     on_read(scan.read)
-    if known:
-        first = {scan.names[key]: row for key, row in scan.first.items()}
-        matches = answered.known(known, first, source, scan.has.get("prompt"))
-        scan.names = {key: matches[name]["prompt_id"] for key, name in scan.names.items()}
-        rows = prompts.with_images(known, list(matches.values()))
-    else:
-        rows = _prompt_rows(scan, source)
+    rows = _matched(scan, source, known) if known else _prompt_rows(scan, source)
     if policy and not any(row["messages"] != '""' for row in rows):
         raise DataError(
             f"`{source}` has no prompts, which token ids need", "name them with --prompt-column"
@@ -63,48 +57,44 @@ def bring_in(
     prompt_shards = known or prompts.make_all_parts(
         rows, out / "prompts", params={"imported": _name(source)}
     )
-    directories = [prompt_shards]
     params = _params(scan, policy, reads_reasons=reads_reasons, has_prompts=bool(known))
     part_P, sizes = scan.cuts()
 
-    def parts(queue: PartQueue, table: Any) -> Iterator[tuple[int, pa.Table]]:
-        for index, completions in import_scan.gathered(
-            source, columns, scan, part_P, sizes, list(queue), reads_reasons, reads_logprobs
-        ):
-            yield index, table(completions)
+    def write(kind: str, parent: Shards, table: Any, summarise: Any = lambda shards: {}) -> Shards:
+        """The directory of a kind, one part for each that the scan cuts."""
 
-    plan = Plan(
-        "rollouts",
-        "import",
-        params,
-        {"prompts": prompt_shards},
-        len(sizes),
-        optional=("answers", _LOGPROBS),
-        unknowns=reads_reasons,
-    )
-    rollouts = write_shards_streaming(
-        out / "rollouts",
-        plan,
-        lambda queue: parts(queue, lambda rows: _rollouts_table(rows, encoder)),
-        on_part=on_part,
-    )
-    assert rollouts is not None, "all parts are of this share"
-    directories.append(rollouts)
-    if {"correct", "reward"} & set(scan.has):
+        def parts(queue: PartQueue) -> Iterator[tuple[int, pa.Table]]:
+            for index, completions in import_scan.gathered(
+                source, columns, scan, part_P, sizes, list(queue), reads_reasons, reads_logprobs
+            ):
+                yield index, table(completions)
+
         plan = Plan(
-            "scores", "import", params, {"rollouts": rollouts}, len(sizes),
-            optional=("answers", _LOGPROBS),
+            kind, "import", params, {parent.kind: parent}, len(sizes),
+            optional=("answers", _LOGPROBS), unknowns=reads_reasons and kind == "rollouts",
         )  # fmt: skip
-        scores = write_shards_streaming(
-            out / "scores",
-            plan,
-            lambda queue: parts(queue, _scores_table),
-            summarise=lambda scores: score.summarise(scores) | {"read": scan.read},
-            on_part=on_part,
+        shards = write_shards_streaming(
+            out / kind, plan, parts, summarise=summarise, on_part=on_part
         )
-        assert scores is not None, "all parts are of this share"
-        directories.append(scores)
-    return directories
+        assert shards is not None, "all parts are of this share"
+        return shards
+
+    rollouts = write("rollouts", prompt_shards, lambda rows: _rollouts_table(rows, encoder))
+    if not {"correct", "reward"} & set(scan.has):
+        return [prompt_shards, rollouts]
+
+    def summary(scores: Shards) -> dict[str, Any]:
+        return score.summarise(scores) | {"read": scan.read}
+
+    return [prompt_shards, rollouts, write("scores", rollouts, _scores_table, summary)]
+
+
+def _matched(scan: Scan, source: Path, known: Shards) -> list[dict[str, Any]]:
+    """The known prompts that the completions answer, whose ids the scan takes over."""
+    first = {scan.names[key]: row for key, row in scan.first.items()}
+    matches = answered.known(known, first, source, scan.has.get("prompt"))
+    scan.names = {key: matches[name]["prompt_id"] for key, name in scan.names.items()}
+    return prompts.with_images(known, list(matches.values()))
 
 
 def _params(
@@ -224,6 +214,6 @@ def remarks(rollouts: Shards) -> Iterator[str]:
 
 
 def _name(source: Path) -> str:
-    """What prompts are said to be imported from: the names of files without their folders."""
+    """The recorded origin of imported prompts: the names of files without their folders."""
     paths = source.paths if isinstance(source, Several) else (source,)
     return ", ".join(path.name for path in paths)

@@ -29,7 +29,7 @@ from rlvr_cli.storage.writer import OnPart, write_shards
 
 POLICY_COLUMNS = ("old_logp", "entropy", "max_prob")
 COLLISION = "collision"
-OF_POLICY = (*POLICY_COLUMNS, COLLISION)  # the last where it is asked for
+OF_POLICY = (*POLICY_COLUMNS, COLLISION)  # the last one only on request
 REFERENCE_COLUMNS = ("ref_logp", *TOP_K)
 COLUMNS = (*OF_POLICY, *REFERENCE_COLUMNS)
 
@@ -47,7 +47,7 @@ def run(
     share: Share = ALL_PARTS,
     on_part: OnPart = lambda index, state: None,
 ) -> Shards | None:
-    """A logprobs directory with the columns asked for, at the temperature of the rollouts.
+    """A logprobs directory with the requested columns, at the temperature of the rollouts.
 
     `policy` gives old_logp, entropy, max_prob and collision, `reference` gives ref_logp and, for
     each token, the ids and log-probs of the `ref_top_k` tokens that it finds likeliest there.
@@ -149,7 +149,7 @@ def check(columns: tuple[str, ...], *, has_reference: bool, ref_top_k: int = 0) 
             )
     if ref_top_k and not set(columns) & set(TOP_K):
         raise UsageError(
-            f"--ref-top-k is {ref_top_k}, and none of the columns asked for has top-k tokens",
+            f"--ref-top-k is {ref_top_k}, and none of the requested columns has top-k tokens",
             f"leave it out, or name {' and '.join(TOP_K)} too",
         )
 

@@ -70,7 +70,7 @@ def _tokenized_by(rollouts: Shards) -> str | None:
 def remarks(
     rollouts: Shards, policy: Policy, objective: Objective, options: UpdateOptions
 ) -> Iterator[str]:
-    """What is trained on twice, and what is not corrected for.
+    """Remarks on completions that are trained on twice, or whose sampler is not corrected for.
 
     That is completions of other policies, which count as the policy's own.
     """
@@ -87,15 +87,15 @@ def remarks(
         yield (
             f"{_named(others)} sampled from another policy than `{policy.name}`, and this "
             "objective does not correct for that: importance ratios begin at 1; with "
-            "`+is-correction` behind the algorithm of `rlvr advantage`, tokens are weighted by "
+            "`+is-correction` after the algorithm of `rlvr advantage`, tokens are weighted by "
             "pi_old / pi_behaviour"
         )
     imported = [one for one in rollouts.inputs if one.manifest["stage"] == "import"]
     if known := [one for one in imported if "logprobs" in one.params]:
         yield (
-            f"{_named(known)} imported with the log-probs of what sampled them, which this "
+            f"{_named(known)} imported with the sampler's log-probs, which this "
             f"objective does not read: tokens count as if `{policy.name}` had sampled them; with "
-            "`+is-correction` behind the algorithm of `rlvr advantage`, they are weighted by "
+            "`+is-correction` after the algorithm of `rlvr advantage`, they are weighted by "
             "pi_old / pi_behaviour"
         )
     if unknown := [one for one in imported if "logprobs" not in one.params]:

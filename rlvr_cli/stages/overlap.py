@@ -1,4 +1,4 @@
-"""Prompts that are the same: within a set, and in a training set and a held-out one."""
+"""Prompts that occur twice: within a set, or in a training set and a held-out one."""
 
 import json
 import re
@@ -16,7 +16,7 @@ _NUMBERED = re.compile(r"-\d{6,}$")  # ends an id that says no more than the num
 
 @dataclass(frozen=True)
 class Overlap:
-    """Held-out prompts that are trained on: how many by their text, and how many by id alone."""
+    """Held-out prompts that are trained on: how many match by text, and how many only by id."""
 
     text: int
     id_alone: int

@@ -53,7 +53,7 @@ class RowImages:
             raise Unusable(f"it {str(error).removeprefix(f'prompt `{prompt_id}` ')}") from error
         for kind, what in _OTHERS.items():
             if (row.get(kind) or row.get(f"{kind}s")) and image_places.says(prompt, kind):
-                raise Unusable(f"it has {what}, and images alone are read")
+                raise Unusable(f"it has {what}, and only images are read")
         if self.columns:
             prompt = image_places.filled(prompt, self.values(row), ",".join(self.columns))
         elif not self._is_text:

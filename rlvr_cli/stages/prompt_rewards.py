@@ -1,4 +1,4 @@
-"""What each prompt's completions are verified with, and what is refused before any are sampled."""
+"""The verifiers of each prompt's completions, and what is refused before any are sampled."""
 
 import functools
 import json
@@ -27,7 +27,7 @@ _READ = [*_NAMING, "messages"]
 
 @dataclass(frozen=True)
 class Gold:
-    """The parts of a prompt's reward, its gold answer, and what is stored of it.
+    """The parts of a prompt's reward, its gold answer, and its stored columns.
 
     `extra` holds the prompt's text as `prompt` too; `prefilled` is what the completions continue.
     """
@@ -228,7 +228,7 @@ def _first_lacking(
 
 
 def check(prompts: Shards, *, verifier: str | None, allow_code: bool) -> PromptRewards:
-    """Refuses prompts that cannot be verified as asked; nothing is verified for it."""
+    """Refuses prompts that cannot be verified as the options say; verifies nothing."""
     golds = PromptRewards(prompts, verifier)
     golds.require_all()
     golds.require_permission(allow_code=allow_code)

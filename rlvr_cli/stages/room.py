@@ -28,7 +28,7 @@ def of_checkpoint(policy: Policy, options: UpdateOptions = UpdateOptions()) -> i
 
 
 def _of_weights(policy: Policy, options: UpdateOptions) -> int:
-    """The bytes of weights alone: what `--keep-weights` leaves, and what samplers read."""
+    """The bytes of only the weights, which `--keep-weights` leaves and samplers read."""
     shape = shape_of(policy, options)
     if options.lora_rank:
         return _WEIGHT * shape.trained + _small_files(policy)
@@ -47,7 +47,7 @@ def require(policy: Policy, out: Path, options: UpdateOptions = UpdateOptions())
 
 @dataclass(frozen=True)
 class Room:
-    """The bytes of a run's checkpoint and of its weights alone, and how many of them stay.
+    """The bytes of a run's checkpoint and of its weights, and how many of each are kept.
 
     With evaluations the best one stays in addition to the newest `keep`. Where other processes
     sample, the weights of `published` policies are kept for them, including those being written.

@@ -15,7 +15,7 @@ from rlvr_cli.storage.shards import Shards
 
 
 def check(prompts: Shards, policy: Policy, options: RolloutOptions) -> None:
-    """Refuses prompts with images for what reads, samples or subtracts text alone."""
+    """Refuses prompts with images if the policy, the engine or DLC reads only text."""
     if has_images(prompts) and (error := refusal(first(prompts), policy, options)):
         raise error
 
@@ -26,7 +26,7 @@ def refusal(name: str, policy: Policy, options: RolloutOptions) -> UserError | N
         return chat.reads_text_alone(name, policy.name)
     if options.is_decoupled:
         return UsageError(
-            f"prompt `{name}` has an image, and DLC's memory model reads text alone",
+            f"prompt `{name}` has an image, and DLC's memory model reads only text",
             "leave `+dlc` and --memory-model out, or take prompts without images",
         )
     return engine_choice.refusal_of_images(options.engine, name)
@@ -50,12 +50,12 @@ def first(prompts: Shards) -> str:
 def of_rollouts(rollouts: Shards, policy: Policy) -> tuple[Images | None, ...]:
     """The images of the prompts of each input of rollouts, None where it has none.
 
-    An error where there are some, and the policy reads text alone.
+    An error if there are some, and the policy reads only text.
     """
     found = tuple(_of_prompts(one, policies.reads_images(policy)) for one in rollouts.inputs)
     if any(found) and not policies.reads_images(policy):
         raise DataError(
-            f"`{rollouts.path}` has prompts with images, and `{policy.name}` reads text alone",
+            f"`{rollouts.path}` has prompts with images, and `{policy.name}` reads only text",
             "name a policy that reads images",
         )
     return found

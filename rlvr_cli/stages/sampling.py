@@ -140,7 +140,7 @@ class Maker:
     def _encoded(
         self, prompt: dict[str, Any], images: tuple[bytes, ...]
     ) -> tuple[list[int], str, Prompt | None]:
-        """The prompt's token ids and its status; or none, and what a server is asked."""
+        """The prompt's token ids and its status; or no ids, and the request to a server."""
         name, messages, raw = prompt["prompt_id"], prompt["messages"], prompt["raw"]
         if self._policy.is_served:
             return [], "ok", self._served.asked(name, messages, raw=raw)

@@ -58,7 +58,7 @@ def scorer(
     use_cache: bool = True,
     sandbox: str | None = None,
 ) -> Scorer:
-    """What verifies: a process for each core of this one's share, and what is known already."""
+    """The scorer: a process for each core of this one's share, and the stored verdicts."""
     share = cores.available() // distributed.current().size
     kept = Cache(cache or default_path()) if use_cache else None
     environment = {launch.VARIABLE: sandbox} if sandbox else {}
@@ -270,7 +270,7 @@ def summarise(scores: Shards) -> dict[str, Any]:
 
 
 def discard_failed(out: Path, limit: float) -> None:
-    """Removes scores on which the verifier failed too often, so that it is asked again."""
+    """Removes scores on which the verifier failed too often, so that they are verified again."""
     if (out / MANIFEST).exists() and _error_rate(Shards.open(out, "scores"))[1] > limit:
         atomic.remove(out)
 

@@ -37,7 +37,7 @@ class Selection:
             return np.arange(count)
         if size > count:
             raise UsageError(
-                f"a step of {size} prompts was asked for of {count}",
+                f"a step takes {size} prompts, and there are {count}",
                 f"use --prompts-per-step {max(1, count)}",
             )
         epoch, offset = divmod(max(self.step, 1) - 1, count // size)

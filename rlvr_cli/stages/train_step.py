@@ -72,11 +72,11 @@ def run(
 
     Advantages of several inputs give one update: a group is a prompt of one of them.
 
-    One row an optimizer step. The objective is the one that made the advantages. The checkpoint
-    is written before the manifest, so a complete directory always has one; without `save` it has
-    none, and the policy is in the engine's memory alone. Advantages that keep no row are
-    refused, or, with `allow_empty`, give no update and the policy as it was. Every process
-    must call this; the main process writes.
+    One row per optimizer step. The objective is that of the advantages. The checkpoint is written
+    before the manifest, so a complete directory always has one; without `save` it has none, and
+    only the engine's memory has the policy. Advantages that keep no row are refused, or, with
+    `allow_empty`, leave the policy unchanged. Every process must call this; the main process
+    writes.
     """
     spec = _same_algo(advantages, algo)
     by = f"`{advantages.path}`"
@@ -99,19 +99,8 @@ def run(
     if logprobs:
         batches.require_of(policy, advantages, logprobs, sampled, objective)
     parents = {"advantages": advantages} | ({"logprobs": logprobs} if logprobs else {})
-    plan = Plan(
-        "steps",
-        "train-step",
-        _params(options, spec, seed, policy),
-        parents,
-        parts=1,
-        extra=updates.share_names(objective),
-        paths={"policy": policy.named_from(out)},
-        earlier=config.earlier(UpdateOptions),
-        specs=_SPECS,
-        optional=_OF_IMAGES,
-        behaviour=objectives.versions(spec),
-    )
+    params = _params(options, spec, seed, policy)
+    plan = _plan(params, parents, objective, paths={"policy": policy.named_from(out)})
 
     def update() -> tuple[TrainingEngine, pa.Table]:
         images = row_images.of_rollouts(sampled, policy)
@@ -122,10 +111,7 @@ def run(
             require_memory(policy, options, batch.rows)
         own = engine() if engine else trainer(policies.load(policy), options, seed)
         if not batch.rows and not allow_empty:
-            at = "its status and reward columns in the scores"
-            if "truncated" in objective.needs:
-                at = f"finish_reason in the rollouts, as mask-truncated does, and at {at}"
-            raise DataError(f"`{advantages.path}` keeps no rows to train on", f"look at {at}")
+            raise _no_rows(advantages, objective)
         return own, updates.run(own, batch, objective, options, sampling, seed)
 
     if not distributed.current().is_main_process:
@@ -142,6 +128,35 @@ def run(
     return written
 
 
+def _plan(
+    params: dict[str, Any],
+    parents: dict[str, Shards],
+    objective: Objective,
+    *,
+    paths: dict[str, str],
+) -> Plan:
+    return Plan(
+        "steps",
+        "train-step",
+        params,
+        parents,
+        parts=1,
+        extra=updates.share_names(objective),
+        paths=paths,
+        earlier=config.earlier(UpdateOptions),
+        specs=_SPECS,
+        optional=_OF_IMAGES,
+        behaviour=objectives.versions(params["algo"]),
+    )
+
+
+def _no_rows(advantages: Shards, objective: Objective) -> DataError:
+    at = "its status and reward columns in the scores"
+    if "truncated" in objective.needs:
+        at = f"finish_reason in the rollouts, as mask-truncated does, and at {at}"
+    return DataError(f"`{advantages.path}` keeps no rows to train on", f"look at {at}")
+
+
 def remarks(
     advantages: Shards, policy: Policy, options: UpdateOptions, rollouts: Path | None
 ) -> Iterator[str]:
@@ -152,13 +167,13 @@ def remarks(
 
 
 def drifted(summary: dict[str, Any]) -> list[str]:
-    """What to say of updates whose log ratios had to be held to stay finite."""
+    """A remark on updates whose log ratios were clamped to stay finite."""
     if not summary.get("clamp_count"):
         return []
     return [
         f"the log importance ratio of {summary['clamp_count']} of {summary['tokens']} tokens is "
-        f"beyond {ratio.LIMIT:.0f} nats, where it is held: a gain by the ratio has no "
-        "gradient there, but with aspo, ce-gppo and `quatro:clamp=false`"
+        f"beyond {ratio.LIMIT:.0f} nats, where it is clamped: a gain by the ratio has no "
+        "gradient there, except with aspo, ce-gppo and `quatro:clamp=false`"
     ]
 
 
@@ -203,13 +218,13 @@ def trainer(loaded: Loaded, options: UpdateOptions, seed: int) -> TrainingEngine
 
 
 def settle(options: UpdateOptions) -> tuple[UpdateOptions, list[str]]:
-    """The options for these processes, and what there is to say: local trains in one."""
+    """The options for these processes, with a remark if they change: local trains in one."""
     size = distributed.current().size
     is_local = options.trainer.partition(":")[0] == "local"
     if size == 1 or not is_local or importlib.util.find_spec("deepspeed") is None:
         return options, []
-    said = f"the trainer is {_OF_MANY}, as local is for one process and {size} were started"
-    return replace(options, trainer=_OF_MANY), [said]
+    why = f"the trainer is {_OF_MANY}, as local is for one process and {size} were started"
+    return replace(options, trainer=_OF_MANY), [why]
 
 
 def check(options: UpdateOptions, objective: Objective, policy: Policy) -> None:
@@ -236,7 +251,7 @@ def _check_vision(options: UpdateOptions, policy: Policy) -> None:
     """Refuses --train-vision where there is nothing to train by it, or no exact way to do so."""
     if not policies.reads_images(policy):
         raise UsageError(
-            f"--train-vision is given, and `{policy.name}` reads text alone",
+            f"--train-vision is given, and `{policy.name}` reads only text",
             "leave --train-vision out",
         )
     name, chosen = registry.parse("training", options.trainer)

@@ -174,7 +174,7 @@ def share_names(objective: Objective) -> tuple[str, ...]:
 def _mini_batches(
     groups: list[tuple[str, int]], options: UpdateOptions, seed: int, epoch: int
 ) -> Iterator[list[int]]:
-    """Row indices of each mini-batch: complete groups, shuffled anew each epoch.
+    """Row indices of each mini-batch: complete groups, shuffled again in each epoch.
 
     `groups` has the prompt and the number of the input of each row.
     """

@@ -97,11 +97,11 @@ class Syncing:
 
     @property
     def is_pending(self) -> bool:
-        """Whether one of them is not on disk yet, or could not be brought there."""
+        """Whether one of them is not on disk yet, or could not be written."""
         return any(not done.done() or done.exception() for _, done, _ in self._folders)
 
     def wait(self) -> None:
-        """Returns when all are on disk; an error where one could not be brought there.
+        """Returns when all are on disk; an error if one could not be written.
 
         What the disk did not take may be read back for a while and be gone later.
         """

@@ -66,7 +66,7 @@ def newest(run: Path) -> Origin | None:
 
 
 def damage(run: Path, inputs: dict[str, str]) -> DataError | None:
-    """What is wrong with the file, by the digest that was kept of it."""
+    """What is wrong with the file, by its stored digest."""
     hint = "bring the file back; nothing of the run but its origin depends on it"
     try:
         content = _read(run)

@@ -47,7 +47,7 @@ def _lacks_inodes(path: Path) -> bool:
 
 
 def cause_of(error: BaseException) -> OSError | None:
-    """The file system error behind an error, those of a full or failing disk first.
+    """The file system error that caused an error; those of a full or failing disk come first.
 
     Libraries in Rust, databases and other processes report it only in their message.
     """

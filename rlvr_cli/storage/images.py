@@ -26,12 +26,12 @@ KIND = COLUMN = "images"
 FOLDER = "__images"  # a name that pyarrow, Spark and `datasets` leave out of a directory's rows
 """The directory in that of the prompts, its kind, and the column of the prompts."""
 BYTES_PER_PART = 16 * 2**20
-_HELD_BYTES = 256 * 2**20  # of images that were looked up, which are kept in memory
+_HELD_BYTES = 256 * 2**20  # of recently used images to keep in memory
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image as it is stored; its bytes are read when they are asked for."""
+    """An image as it is stored; its bytes are read on demand."""
 
     sha256: str
     format: str  # PNG, JPEG or WEBP
@@ -142,7 +142,7 @@ class Images:
         return data
 
     def image(self, sha256: str) -> Image:
-        """An image with its format and its size in pixels; its bytes are read when asked for."""
+        """An image with its format and its size in pixels; its bytes are read on demand."""
         directory, number = self._row(sha256)
         row = directory.facts.slice(number, 1).to_pylist()[0]
         return Image(sha256, **row, read=functools.partial(self.bytes, sha256))
@@ -198,9 +198,9 @@ def require_intact(prompts: Shards) -> None:
 
 
 class _Directory:
-    """A directory of images, of which all parts were compared with their checksums.
+    """A directory of images, all of whose parts were compared with their checksums.
 
-    Facts are in memory; bytes are read when they are asked for, a few images at a time.
+    Facts are in memory; bytes are read on demand, a few images at a time.
     """
 
     def __init__(self, shards: Shards) -> None:

@@ -22,7 +22,7 @@ from rlvr_cli.storage.shards import Shards
 
 
 class TwoPrompts(DataError):
-    """One id stands for different prompts in directories that are read as one."""
+    """One id means different prompts in directories that are read as one."""
 
 
 def opened(paths: Sequence[Path], kind: str) -> Shards:

@@ -121,7 +121,7 @@ class Leases:
         return True
 
     def release(self, index: int) -> None:
-        """Removes the lease on a part, and those that dead processes held."""
+        """Removes the lease on a part, and those of dead processes."""
         for number in range(1, self._held.pop(index, 0) + 1):
             with contextlib.suppress(OSError):
                 self._lease(index, number).unlink()
@@ -149,7 +149,7 @@ class Leases:
                 self.path.unlink()
 
     def is_dead(self, path: Path) -> bool | None:
-        """Whether the process behind a lease or a writer's file is dead; None if unknown yet."""
+        """Whether the process of a lease or a writer's file is dead; None if not known yet."""
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except OSError:

@@ -60,12 +60,12 @@ class Holder:
         raise UserError(
             f"another process is writing `{path.parent}`: pid {self.pid}{where}, since "
             f"{self.since}",
-            f"wait for it, or stop it with `{kill}`, which keeps what is finished{more}",
+            f"wait for it, or stop it with `{kill}`, which keeps finished work{more}",
         )
 
 
 def holder(path: Path) -> Holder | None:
-    """Who holds the lock file or, if it was killed, held it; None where the file does not say."""
+    """The process that holds the lock file, or held it when it was killed; None if unknown."""
     try:
         return Holder(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError):
@@ -150,7 +150,7 @@ def _acquire(path: Path, across_machines: bool) -> int:
 
 
 def _is_shared(descriptor: int) -> bool:
-    """Whether a lock that cannot be had alone is only that of `is_locked`, or free by now."""
+    """Whether a lock that cannot be exclusive is only that of `is_locked`, or free by now."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
@@ -180,7 +180,7 @@ def _refuse_a_living_one(path: Path) -> None:
 
 
 def _state(path: Path) -> tuple[int, bytes] | None:
-    """When the file was touched, and what it holds: read anew, not from a cache of its folder."""
+    """When the file was touched, and its content, read from the server and not from a cache."""
     try:
         with open(path, "rb") as file:
             return os.fstat(file.fileno()).st_mtime_ns, file.read()

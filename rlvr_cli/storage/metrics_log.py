@@ -62,7 +62,7 @@ def append(run: Path, record: Record) -> None:
 
 
 def write(run: Path, records: list[Record]) -> None:
-    """Writes the file anew."""
+    """Rewrites the file."""
     atomic.write_atomic(run / METRICS, b"".join(map(_line, records)))
     atomic.write_atomic(run / DIGESTS, b"".join(map(_digest_line, records)))
 

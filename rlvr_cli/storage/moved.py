@@ -60,7 +60,7 @@ def places(child: Path, recorded: str, digest: str) -> Iterable[Path]:
 
 
 def nearby(child: Path, recorded: str) -> Iterator[Path]:
-    """Where a parent that is missing may be found: by its name in the folders above, and here."""
+    """Where a missing parent may be: its name in the folders above, and in this one."""
     name, above = Path(recorded).name, child.absolute().parents
     for folder in dict.fromkeys((Path(), *above[:_ANCESTORS])):
         yield folder / name

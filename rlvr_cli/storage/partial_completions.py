@@ -1,4 +1,4 @@
-"""Finished completions of unfinished parts, kept in case the run is interrupted.
+"""Finished completions of unfinished parts, stored in case the run is interrupted.
 
 An engine that has several parts in hand at once finishes none of them for a while. Each batch of
 finished completions is one Arrow IPC file, so that what was lost is less than a part's worth:

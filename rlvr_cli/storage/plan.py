@@ -125,7 +125,7 @@ class Plan:
         stored = {**manifest, "parts": manifest["planned_parts"]}
         stored["parents"] = _digests(manifest)
         own = replace(self, begun=None).identity
-        if not changes or self.only:  # columns were asked for beside the params
+        if not changes or self.only:  # columns are requested in addition to the params
             changes += [
                 f"{_NOUNS.get(name, name)} was {stored[name]}, is {own[name]}"
                 for name in _IDENTITY

@@ -23,7 +23,7 @@ def write_new(path: Path, data: bytes, tag: str) -> bool:
 
 
 def write_over(path: Path, data: bytes, tag: str) -> None:
-    """Writes `path`, completely or not at all, in place of what is there."""
+    """Replaces `path`, completely or not at all."""
 
     def replace(temporary: Path, target: Path) -> bool:
         os.replace(temporary, target)
@@ -59,7 +59,7 @@ def link(source: Path, target: Path, *, rename: bool = True) -> bool:
     try:
         os.link(source, target)
     except FileExistsError:
-        # NFS may answer so if the reply to a link that was made is lost, and it is asked again.
+        # NFS may answer so if the reply to a successful link was lost and the request repeated.
         with contextlib.suppress(FileNotFoundError):
             return os.path.samefile(source, target)
         return False

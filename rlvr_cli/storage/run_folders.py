@@ -23,7 +23,7 @@ def is_run(path: Path) -> bool:
 
 
 def kept(run: Path) -> tuple[str, dict[str, str]] | None:
-    """The text of the configuration and the inputs that were kept; None without, or if damaged."""
+    """The stored text of the configuration and the inputs; None if absent or damaged."""
     try:
         content = manifest.unsealed(run / KEPT)
     except DataError:

@@ -129,7 +129,7 @@ def schema(
 ) -> pa.Schema:
     """The schema of a kind, with `extra` nullable float64 columns after its own.
 
-    `only` names the value columns to keep where a stage makes what it was asked for; the key
+    `only` names the value columns to keep if a stage computes only some of them; the key
     columns always stay. `top_k` is the number of likeliest tokens where a kind holds some.
     """
     if kind not in _SCHEMAS:
@@ -143,18 +143,18 @@ def schema(
 
 
 def with_input(kind: str, only: tuple[str, ...] | None = None) -> tuple[str, ...]:
-    """The value columns of a directory of several inputs: those asked for, and `input`."""
+    """The value columns of a directory of several inputs: the requested ones, and `input`."""
     known = [f.name for f in _SCHEMAS[kind] if f not in _KEY and f.name not in _ON_DEMAND]
     return (INPUT, *(known if only is None else only))
 
 
 def with_images() -> tuple[str, ...]:
-    """The value columns of prompts of which some have images."""
+    """The value columns of prompts, some of which have images."""
     return tuple(f.name for f in _SCHEMAS["prompts"] if f not in _KEY)
 
 
 def of_samplers(columns: pa.Schema) -> pa.Schema:
-    """The schema of parts that a sampler fills: it knows what is null of imported ones alone."""
+    """The schema of parts that a sampler writes: columns that are null only in imported ones."""
     return pa.schema([f.with_nullable(f.nullable and f.name not in _UNKNOWN_OF_IMPORTS)
                       for f in columns])  # fmt: skip
 

@@ -192,8 +192,8 @@ class Shards:
                 f"made from with `{flag} DIR`",
             )
         raise DataError(
-            f"`{moved_to or fetched.joined(self.path, path)}` is not there, from which "
-            f"`{self.path}` was made",
+            f"`{moved_to or fetched.joined(self.path, path)}`, which `{self.path}` was made from, "
+            "is not there",
             f"say where it is now: `{flag} {self._nearby(path, role, digest)}`",
         )
 

@@ -1,4 +1,4 @@
-"""What commands read of stores, kept on this machine: each content once, whatever its URL.
+"""Local copies of what commands read from stores: each content once, whatever its URL.
 
 A command looks at its URL each time it starts, so a store that changed is noticed; what is here
 already is not fetched again. Everything may be removed at any time.
@@ -34,7 +34,7 @@ def local(url: str, *, weights: bool = True) -> tuple[Path, Sent | None]:
     if not weights:
         remote = remote.without(WEIGHTS)
     if not remote.files:
-        raise DataError(f"`{remote.store.shown}` holds checkpoints alone", "name them with --model")
+        raise DataError(f"`{remote.store.shown}` holds only checkpoints", "name them with --model")
     path, sent = _in_cache(remote)
     os.environ[_RANKS] = json.dumps({**known, asked: str(path)})
     return path, sent

@@ -1,4 +1,4 @@
-"""Fetches what is at a URL: all of it is compared with its sha256, and then gets its name.
+"""Downloads a URL: everything is compared with its sha256 before it gets its final name.
 
 An incomplete copy is in the folder `.NAME-KEY.pulling` next to it; no file is fetched twice.
 """
@@ -217,7 +217,7 @@ def holds(remote: Remote, target: Path, *, by_content: bool = False) -> bool:
 
 
 def _fetch(remote: Remote, tree: Path, scratch: Path, on_bytes: OnBytes) -> list[str]:
-    """Fetches what is not in the tree yet, each by way of `scratch`; the names of what was."""
+    """Downloads files that the tree lacks, each through `scratch`; returns their names."""
 
     def one(name: str) -> bool:
         path = tree / (name or "file")

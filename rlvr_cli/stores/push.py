@@ -88,7 +88,7 @@ def push(
     verify: bool = False,
     on_bytes: OnBytes = lambda count: None,
 ) -> Sent:
-    """Sends what was read; with `update` over what is there, with `verify` after reading that."""
+    """Uploads what was read; `update` overwrites other files, `verify` reads stored ones back."""
     store.require_files()
     if tree.folder.is_file():
         return _push_file(tree, store, update=update, on_bytes=on_bytes)
@@ -152,7 +152,7 @@ def _look(store: Store) -> _There:
 
 
 def _refuse_other(tree: Tree, store: Store, there: _There) -> None:
-    """An error if something else is there than a part of what is to be sent."""
+    """An error if the destination holds anything but a part of the upload."""
     files = tree.listing.files
     ours = there.pushing is not None and there.pushing.digest == tree.listing.digest
     if not there.others or ours:

@@ -34,7 +34,7 @@ _NO_BUCKET = re.compile(r"NoSuchBucket|bucket does not exist|container does not 
 
 
 def require_absent(error: Exception, *, is_page: bool = False) -> None:
-    """The error again if the bucket is what was not found, or a page for another reason than that.
+    """Raises the error again if the bucket is missing, or a page failed for any other reason.
 
     fsspec says of each page that it could not open that it was not found.
     """

@@ -81,7 +81,9 @@ class Store:
         self.url, self.shown = url, escape.redacted(url)
         self._scheme = url.partition(":")[0].lower()
         if "::" in url:
-            raise UsageError(f"`{self.shown}` chains file systems", "name the store alone")
+            raise UsageError(
+                f"`{self.shown}` chains file systems", "give the plain URL of the store"
+            )
         if fs is None:
             fs, path = self._opened()
         self._fs, self._path = fs, str(path).rstrip("/")
@@ -196,7 +198,7 @@ class Store:
                 self._make_folder(name)
                 self._fs.put_file(str(source), self._at(name), **pieces)
         except UserError as error:
-            # The answer that the pieces are one file was lost, and there are none when asked again.
+            # The reply that the pieces are now one file was lost, and a retry finds no pieces.
             if "upload does not exist" not in str(error):
                 raise
             now = Store(self.url, self._fs, self._at(name)).file()

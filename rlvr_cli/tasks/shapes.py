@@ -45,7 +45,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, its shapes from left to right in each row of cells, and the colour asked for."""
+    """A picture, its shapes from left to right in each row of cells, and the colour in question."""
 
     shapes: tuple[Shape, ...]
     colour: str
@@ -79,7 +79,7 @@ def build(
 
 
 def drawn(draw: random.Random, largest: int) -> Picture:
-    """A random picture in two colours; two shapes or more of the one asked for have corners."""
+    """A random picture in two colours; two or more shapes of its `colour` have corners."""
     while True:
         cells = sorted(draw.sample(range(CELLS**2), draw.randint(3, largest)))
         colours = draw.sample(list(COLOURS), 2)

@@ -27,7 +27,7 @@ def path(name: str) -> Path:
 
 
 def entries(name: str | None = None) -> dict[str, dict[str, Any]]:
-    """What each template is for, by its name; of one alone also its text."""
+    """The purpose of each template by its name; for a single one also its text."""
     listed = {}
     for one in [name] if name else names():
         comment, _, text = path(one).read_text().partition("#}")

@@ -69,7 +69,7 @@ def plottable(point: tuple[float, float]) -> bool:
 
 
 def span(values: list[float]) -> tuple[float, float]:
-    """The least and the greatest value, set apart where they are equal."""
+    """The least and the greatest value, moved apart if they are equal."""
     low, high = min(values), max(values)
     if high - low > 1e-12 * max(abs(low), abs(high)):
         return low, high

@@ -73,7 +73,7 @@ def write_json(path: Path | str | None, summary: dict[str, Any]) -> None:
 
 
 def call_by_url(path: Path, url: str) -> None:
-    """Makes messages name a path, and all below it, by the URL of which it is a copy."""
+    """Makes messages name a path, and all below it, by the URL that it is a copy of."""
     _URLS[str(path)] = url
 
 

@@ -18,7 +18,7 @@ def size(number: int) -> str:
 
 
 def filled(template: str, facts: Mapping[str, Any]) -> str:
-    """A template with facts in it: `{rows:row}` counts rows, and what is None is unknown.
+    """A template filled with facts: `{rows:row}` counts rows, and None is shown as unknown.
 
     A dict of counts is listed, as in `2 ok, 1 timeout`.
     """

@@ -64,7 +64,7 @@ def evaluation(
 
 
 def _notes(summary: dict[str, Any]) -> str:
-    """How many prompts and completions there were, and what is unusual about them."""
+    """How many prompts and completions there were, with remarks on unusual ones."""
     low, high = summary["n"]
     each = f"{plural.of(low, 'completion') if low == high else f'{low} to {high} completions'} each"
     notes = f"{plural.of(summary['prompts'], 'prompt')}, {each}, {summary['excluded']} excluded"
@@ -80,7 +80,7 @@ def _notes(summary: dict[str, Any]) -> str:
 
 
 def reading(read: dict[str, Any]) -> list[str]:
-    """How files of other tools were read: what is correct in them, and which are kept apart."""
+    """How files of other tools were read: where correctness comes from, and the sources."""
     lines = []
     if columns := read.get("correct"):
         above = "" if read["correct_above"] is None else f" above {read['correct_above']:g}"

@@ -60,7 +60,7 @@ def _exact(error: UnicodeError) -> tuple[str | bytes, int]:
 class Results(io.TextIOWrapper):
     """stdout: a write that fails is an error of the user's, and one that nobody reads an end.
 
-    It is said once: what is written after it is lost too.
+    It is reported once: later output is lost too.
     """
 
     _failed = False
@@ -84,12 +84,12 @@ def _failure(error: OSError) -> Exception:
     if isinstance(error, BrokenPipeError):
         return ReaderGone()
     return OutputError(
-        f"cannot write to stdout: {error.strerror}", "free space where it goes, or leave it open"
+        f"cannot write to stdout: {error.strerror}", "free space where it goes, or do not close it"
     )
 
 
 class Messages(io.TextIOWrapper):
-    """stderr: control characters of what is written there are made visible; colours stay.
+    """stderr: control characters in messages are made visible; colours stay.
 
     rlvr's own messages pass through a console that does the same, and draws on `unguarded`. A
     message that cannot be written is lost, and the command continues: its exit code is its result.

@@ -24,7 +24,7 @@ def number(name: str, value: float | None, *, sign: bool = False) -> str:
 
 
 def interval(name: str, values: Interval, *, sign: bool = False) -> str:
-    """`mean [low, high]`; the mean alone where there is no interval."""
+    """`mean [low, high]`; only the mean if there is no interval."""
     mean, low, high = (number(name, value, sign=sign) for value in values)
     return mean if values[1] is None else f"{mean} [{low}, {high}]"
 

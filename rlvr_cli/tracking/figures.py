@@ -5,7 +5,7 @@ from typing import Any
 
 
 def flat(record: dict[str, Any]) -> tuple[dict[str, float], list[str]]:
-    """The figures of a record, and the names of what is neither a number nor null.
+    """The figures of a record, and the names of values that are neither numbers nor null.
 
     A figure within another has both names, with `/` in between. An interval `[mean, low, high]`
     is three figures: the mean under its own name, the bounds with `_low` and `_high`. What is

@@ -165,7 +165,7 @@ class Viewer(App[None]):
         self._show()
 
     def action_listing(self, wanted: bool | None = None) -> None:
-        """Shows the list of prompts alone where it had no room, or hides it where it had."""
+        """Toggles the list of prompts, which replaces the texts if there is no room for both."""
         is_alone = self.query(SidePane).first().size.width == 0
         if wanted is None or is_alone:
             self.screen.toggle_class("listing")

@@ -1,6 +1,6 @@
 """Images in a terminal that can draw them: by kitty's graphics protocol, or as sixels.
 
-Whether it can, the terminal itself says: it is asked, and waited for a moment.
+The terminal itself says whether it can: it is queried, with a short wait for the reply.
 Sources: sw.kovidgoyal.net/kitty/graphics-protocol, and vt100.net's VT330/340 manual of sixels.
 """
 

@@ -91,11 +91,11 @@ class Index(ABC):
 
     @property
     def needs_sources(self) -> bool:
-        """Whether an id alone does not name a prompt."""
+        """Whether an id without its source is ambiguous."""
         return len(set(self.ids)) < len(self.ids)
 
     def names(self, *, with_sources: bool) -> list[str]:
-        """Each prompt's name: its id, after its source where that is asked for."""
+        """Each prompt's name: its id, after its source if that is wanted."""
         if not with_sources or self._sources is None:
             return self.ids
         return [f"{s}/{i}" if s else i for s, i in zip(self._sources, self.ids, strict=True)]

@@ -113,7 +113,7 @@ class SidePane(Vertical):
         yield self.text
 
     def show(self, selection: Selection, name: str) -> Detail | None:
-        """Shows what is above the text; the completion, None where this side lacks the prompt."""
+        """Shows the lines above the text; the completion, None if this side lacks the prompt."""
         self.set_class(self.side != selection.active, "inactive")
         width = max(20, self._facts.size.width)
         self._heading.update(screen.heading(selection, self.side, name, width))

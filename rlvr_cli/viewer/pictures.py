@@ -43,7 +43,7 @@ def write(images: Sequence[Image]) -> list[Path]:
 
 
 class Terminal:
-    """A terminal that draws images while no app has its screen; it is asked once what it can."""
+    """A terminal that draws images while no app has its screen; its abilities are queried once."""
 
     def __init__(self) -> None:
         self._protocol: Protocol | None = None

@@ -68,7 +68,7 @@ def title(selection: Selection, width: int, where: str, state: str) -> Text:
 
 
 def heading(selection: Selection, side: int, name: str, width: int) -> Text:
-    """The line above one of two sides: which it is, its count, and what sets it apart."""
+    """The line above one of two sides: which it is, its count, and how it differs."""
     place = int(selection.place_SP[side, selection.at])
     said = f" {'AB'[side]}  {count(selection.indexes[side], place)}"
     if side == 1:

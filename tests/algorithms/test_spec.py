@@ -133,7 +133,7 @@ def test_a_value_just_within_its_bounds_is_built(spec):
 
 @pytest.mark.parametrize("spec, kept", [("psr", "above"), ("nsr", "below")])
 def test_a_choice_by_sign_of_advantages_of_one_sign_is_refused(spec, kept):
-    with pytest.raises(UsageError, match=f"advantages {kept} 0 alone"):
+    with pytest.raises(UsageError, match=f"only has advantages {kept} 0"):
         objective.build(f"{spec}+negative-only")
 
 

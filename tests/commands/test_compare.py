@@ -430,7 +430,7 @@ def test_files_of_other_tools_can_lack_completions(rlvr, known, jsonl):
 def test_rollouts_that_are_gone_are_named(refused, known, tmp_path):
     shutil.copytree(known / "scores", tmp_path / "scores")
     err = refused(3, "compare", known / "scores", tmp_path / "scores")
-    assert f"`{tmp_path / 'rollouts'}` is not there, from which" in err
+    assert f"`{tmp_path / 'rollouts'}`, which `" in err and "is not there" in err
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])

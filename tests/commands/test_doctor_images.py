@@ -53,7 +53,7 @@ def test_a_placeholder_in_a_text_where_no_image_stands_is_a_problem(rlvr, tmp_pa
     rows = [asked("a", SMALL, "Is <image> a cat?"), asked("b", SMALL, "?")]
     prompts = pictured.directory(tmp_path / "prompts", rows).path
     found = findings(rlvr("doctor", prompts, "--json"))["placeholders", "problem"]
-    assert "1 prompt with `<image>` in the text, where no image stands: `a`" in found["text"]
+    assert "1 prompt with `<image>` in the text, but no image for it: `a`" in found["text"]
 
 
 def test_rows_of_a_file_whose_placeholders_and_images_differ_are_named(rlvr, tmp_path):

@@ -113,7 +113,7 @@ def test_golds_that_no_verifier_reads_are_refused_with_the_names_of_verifiers(re
     said = refused(3, "init", "--model", "builtin", "--data", jsonl(*rows).name)
     assert "such as `a long tale of words`" in said and "--verifier: choice, code" in said
     said = refused(3, "init", "--model=builtin", "--data=rows.jsonl", "--verifier=number")
-    assert "`number` reads none of the golds" in said
+    assert "`number` cannot read any of the golds" in said
 
 
 def test_messages_are_measured_by_the_chat_template_and_refused_without_one(

@@ -97,7 +97,7 @@ def test_a_judge_that_cannot_be_asked_is_refused_by_a_dry_run_and_before_any_wor
     for more in ([], ["--dry-run"]):
         given = [*words, "--out", "out", *more, "--verifier"]
         said = refused(2, *given, f"judge:model=another,url={chat.url},retries=0")
-        assert "the judge `another` cannot be asked" in said and "404" in said
+        assert "the judge `another` is not available" in said and "404" in said
         assert f"`judge:model={chat.model}`" in said
         said = refused(1, *given, "judge:model=m,url=http://127.0.0.1:9/v1,retries=0")
         assert "http://127.0.0.1:9: Connection refused" in said

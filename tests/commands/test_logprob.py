@@ -121,7 +121,7 @@ def test_another_directory_than_rollouts_is_refused(refused, chain):
         (("--ref-top-k", 8), 2, "ref_topk_ids needs a reference policy"),
         ((*REF, "--columns", "ref_topk_ids"), 2, "--ref-top-k is 0"),
         ((*REF, "--columns", "ref_topk_logp", "--ref-top-k", 0), 2, "as in --ref-top-k 8"),
-        ((*REF, "--columns", "ref_logp", "--ref-top-k", 8), 2, "none of the columns asked for"),
+        ((*REF, "--columns", "ref_logp", "--ref-top-k", 8), 2, "none of the requested columns"),
         ((*REF, "--ref-top-k", -1), 2, "--ref-top-k"),
         ((*REF, "--ref-top-k", 9999), 2, "the vocabulary of `builtin` has"),
         (("--model", "nope"), 3, "`nope`"),

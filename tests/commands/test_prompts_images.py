@@ -212,7 +212,7 @@ def test_a_name_of_an_image_without_an_ending_is_none_of_a_container(made, refus
 def test_a_row_with_a_video_is_unusable(refused, tmp_path):
     row = {"question": "<video>?", "answer": "1", "videos": ["a.mp4"]}
     err = refused(3, "prompts", jsonl(tmp_path, row), "--out", tmp_path / "p")
-    assert "row 1 can be no prompt: it has a video, and images alone are read" in err
+    assert "row 1 can be no prompt: it has a video, and only images are read" in err
 
 
 def test_a_row_with_a_sound_is_unusable(refused, tmp_path):

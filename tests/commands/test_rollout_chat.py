@@ -50,7 +50,7 @@ def prompts_of(path, model="builtin"):
 def test_a_plain_question_becomes_a_users_turn_and_that_is_said(rlvr, asked, instruct, tmp_path):
     ran = rlvr("rollout", asked, "--model", instruct, *SMALL)
     assert ran.code == 0, ran.err
-    assert "rollout: 1 question in plain text: each becomes a user's turn" in ran.err
+    assert "rollout: 1 question in plain text: each becomes a user turn" in ran.err
     assert prompts_of(tmp_path / "rollouts") == {"text": "Q:24=;A:", "chat": "Q:36=;A:"}
     ran = rlvr("rollout", asked, "--model", instruct, *SMALL, "--no-chat", "--out", tmp_path / "b")
     assert ran.code == 0 and "in plain text" not in ran.err
@@ -89,7 +89,7 @@ def test_the_wording_of_prompts_is_part_of_what_a_directory_is(
 def test_a_stop_string_ends_a_completion_and_its_text_ends_with_it(rlvr, chain, loaded, tmp_path):
     words = ("rollout", chain / "prompts", "--max-new-tokens", 16, "-n", 4, "--prompts-per-part", 3)
     ran = rlvr(*words, "--stop", '["+","-"]', "--out", tmp_path / "made")
-    assert ran.code == 0 and 'a completion ends at "+" or "-" too' in ran.err, ran.err
+    assert ran.code == 0 and 'a completion also ends at "+" or "-"' in ran.err, ran.err
     whole = pq.read_table(chain / "rollouts").to_pylist()
     rows, ended = pq.read_table(tmp_path / "made").to_pylist(), 0
     for row, before in zip(rows, whole, strict=True):
@@ -139,7 +139,7 @@ def test_an_answer_in_a_stored_chat_is_refused_and_prompts_made_anew_lose_it(
     turns = [{"role": "user", "content": "36="}, {"role": "assistant", "content": "6*6"}]
     source = jsonl({"id": "a", "messages": turns, "answer": "36"}, name="turns.jsonl")
     err = refused(3, "prompts", source, "--out", tmp_path / "made")
-    assert "ends with the assistant's turn" in err and "--drop-answer-turn" in err
+    assert "ends with an assistant turn" in err and "--drop-answer-turn" in err
     ran = rlvr("prompts", source, "--out", tmp_path / "made", "--drop-answer-turn")
     assert ran.code == 0 and "the end of 1 prompt was left out" in ran.err
     (row,) = pq.read_table(tmp_path / "made").to_pylist()

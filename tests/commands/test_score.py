@@ -111,7 +111,7 @@ def test_a_gold_answer_that_does_not_parse_is_a_fault_too(rlvr, jsonl, tmp_path)
 def test_prompts_that_moved_are_named_with_a_flag(rlvr, refused, copy):
     shutil.move(copy / "prompts", copy / "elsewhere")
     err = refused(3, "score", copy / "rollouts", "--out", copy / "made")
-    assert "prompts` is not there, from which" in err
+    assert "prompts`, which `" in err and "is not there" in err
     words = ("--prompts", copy / "elsewhere", "--out", copy / "made")
     assert rlvr("score", copy / "rollouts", *words).code == 0
 

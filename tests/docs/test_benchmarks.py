@@ -14,7 +14,7 @@ from rlvr_cli.verification.scoring import rewards
 
 PAGE = (Path(__file__).parents[2] / "docs/benchmarks.md").read_text()
 LINES = re.findall(r"`(rlvr prompts [^`]*)`", PAGE)
-MISSING = ("is not installed", "rlvr[", "holds no SQLite database", "cannot be asked")
+MISSING = ("is not installed", "rlvr[", "holds no SQLite database", "is not available")
 
 
 def test_every_data_set_has_a_line():

@@ -38,7 +38,7 @@ def test_the_tokens_of_images_are_counted_by_the_policys_processor(source, visio
 
 def test_a_policy_that_reads_text_alone_is_refused_with_one_that_reads_images(source):
     with pytest.raises(
-        DataError, match=r"5 of 6 prompts of .* and `builtin` reads text alone"
+        DataError, match=r"5 of 6 prompts of .* and `builtin` reads only text"
     ) as error:
         of_data(source, "builtin")
     assert "builtin-vl" in error.value.hint

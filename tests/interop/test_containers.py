@@ -111,7 +111,7 @@ def test_the_content_says_whether_it_is_json_or_lines_of_it(tmp_path, name):
 
 
 def test_a_text_that_is_no_json_is_refused_by_its_ending(tmp_path):
-    with pytest.raises(DataError, match="none of the endings that rlvr reads, and does not begin"):
+    with pytest.raises(DataError, match="no file name ending that rlvr reads, and does not begin"):
         read(tmp_path, "id,completion\n", "rows.txt")
 
 

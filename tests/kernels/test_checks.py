@@ -45,7 +45,7 @@ def test_what_is_wrong_is_said_with_where_and_the_value(bad, message):
 
 @pytest.mark.parametrize("k", [0, 6])
 def test_there_are_no_more_likeliest_tokens_than_tokens(k):
-    with pytest.raises(BadInput, match=f"{k} likeliest tokens are asked for, the vocabulary has 5"):
+    with pytest.raises(BadInput, match=f"{k} likeliest tokens are requested, the vocabulary has 5"):
         top_k(torch.zeros(3, 2), torch.zeros(5, 2), k)
 
 

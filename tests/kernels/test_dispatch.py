@@ -50,7 +50,7 @@ def test_a_word_that_names_no_implementation_is_refused(monkeypatch):
 
 def test_a_dtype_and_a_number_of_top_k_may_be_unsupported(with_triton):
     assert "torch.float64" in dispatch.reason_against(torch.zeros(1).double())
-    assert "65 top-k tokens are asked for" in dispatch.reason_against(torch.zeros(1), 65)
+    assert "65 top-k tokens are requested" in dispatch.reason_against(torch.zeros(1), 65)
     assert dispatch.reason_against(torch.zeros(1), 64) is None
 
 

@@ -65,7 +65,7 @@ def cut(path):
 def test_a_damaged_evaluation_is_made_again_from_its_checkpoint(run, whole, resumed, stage):
     cut(run / "eval" / "000002" / stage / "_manifest.json")
     said = resumed()
-    assert "the evaluation of step 2 was damaged or cut off: it is made again" in said
+    assert "the evaluation of step 2 was damaged or cut off: it is sampled again" in said
     assert content(run) == content(whole)
 
 

@@ -135,9 +135,9 @@ def test_a_run_that_was_stopped_resumes_with_the_same_bytes(root, tmp_path, qwen
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--model=builtin"], "`rows-000001` has an image, and `builtin` reads text alone"),
-        (["--engine=graph"], "`rows-000001` has an image, and --engine graph decodes models of"),
-        (["--memory-model=auto"], "`rows-000001` has an image, and DLC's memory model reads text"),
+        (["--model=builtin"], "`rows-000001` has an image, and `builtin` reads only text"),
+        (["--engine=graph"], "`rows-000001` has an image, and --engine graph decodes only"),
+        (["--memory-model=auto"], "`rows-000001` has an image, and DLC's memory model reads only"),
     ],
 )
 def test_what_reads_text_alone_is_refused(root, tmp_path, refused, qwen, words, said):
@@ -153,7 +153,7 @@ def test_what_reads_text_alone_is_refused(root, tmp_path, refused, qwen, words, 
 
 def test_a_text_policy_gives_no_logps_of_image_tokens(sampled, tmp_path, refused):
     words = ["logprob", f"{sampled}/rollouts", "--model=builtin", "--out", f"{tmp_path}/out"]
-    assert "reads text alone" in refused(3, *words)
+    assert "reads only text" in refused(3, *words)
 
 
 def test_a_prompt_that_is_too_long_keeps_its_images(root, vision):
@@ -185,7 +185,7 @@ def test_train_vision_is_refused_where_it_has_no_meaning(sampled, tmp_path, refu
     said = refused(2, *words, "--trainer=deepspeed:zero=3")
     assert "keeps gradients of earlier updates" in said
     said = refused(2, *words, "--model=builtin", "--off-policy")
-    assert "--train-vision is given, and `builtin` reads text alone" in said
+    assert "--train-vision is given, and `builtin` reads only text" in said
 
 
 @pytest.mark.slow

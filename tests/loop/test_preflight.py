@@ -91,7 +91,7 @@ def test_a_dry_run_refuses_messages_without_a_template_and_too_few_prompts(
     (tmp_path / "chat.jinja").write_text("{{ messages[-1]['content'] }}")
     words += ["--template", tmp_path / "chat.jinja"]
     err = refused(2, *words)
-    assert "a step of 32 prompts was asked for of 2" in err and "--prompts-per-step 2" in err
+    assert "a step takes 32 prompts, and there are 2" in err and "--prompts-per-step 2" in err
     assert rlvr(*words, "--prompts-per-step", 2).code == 0
 
 

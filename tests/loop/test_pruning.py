@@ -197,7 +197,7 @@ def test_the_policy_of_stored_rollouts_that_was_removed_is_named(rlvr, refused, 
     err = refused(3, "logprob", full / "steps" / "000004" / "rollouts", *words)
     assert "the checkpoint of step 3 was removed by --keep 1; there are those of steps 4, 5" in err
     err = refused(3, "logprob", full / "steps" / "000005" / "rollouts", *words)
-    assert "the checkpoint of step 4 was removed by --keep 1, its weights alone are kept" in err
+    assert "the checkpoint of step 4 was removed by --keep 1, only its weights are kept" in err
     assert f"name `{update_of(full, 4)}`" in err
     checked = rlvr("check", update_of(full, 4), "--json")
     assert json.loads(checked.out)["checkpoint"] == "weights alone"

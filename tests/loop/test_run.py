@@ -223,7 +223,7 @@ def test_prompts_without_heldout_ones_are_refused(run, tmp_path, capsys):
 
 
 def test_a_group_larger_than_the_prompts_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="prompts was asked for"):
+    with pytest.raises(UsageError, match="a step takes"):
         list(setup.train(tmp_path, config.RunConfig(config.RunOptions(prompts_per_step=999))))
 
 

@@ -62,7 +62,7 @@ def test_a_run_on_a_task_writes_its_prompts_and_goes_on(rlvr, tmp_path):
 def test_a_policy_of_text_alone_is_refused_before_it_samples(refused, tmp_path):
     words = ["--prompts", "task:shapes:count=6", "--model=builtin", *SMALL, "--eval-every=0"]
     err = refused(3, "train", *words, "--out", tmp_path / "run")
-    assert "reads text alone" in err
+    assert "reads only text" in err
     assert not (tmp_path / "run").exists()
 
 

@@ -236,14 +236,14 @@ def test_what_the_options_do_to_the_prompts_is_said():
         encoder = chat.Encoder(made(template), RolloutOptions(**options))
         return " / ".join(encoder.remarks(list(map(json.dumps, texts)), raws))
 
-    assert "2 questions in plain text: each becomes a user's turn" in said(
+    assert "2 questions in plain text: each becomes a user turn" in said(
         PLAIN, ["a", "b", "c"], [False, False, True]
     )
     assert said(PLAIN, ["a"], [True]) == said(None, ["a"], [False]) == ""
     assert said(PLAIN, [[user("a")]], [False]) == ""
     assert said(PLAIN, ["a"], [False], chat=False) == ""
     assert "strftime_now=YYYY-MM-DD" in said(LIKE_LLAMA, ["a"], [True])
-    assert 'a completion ends at "\\n" or "Q:" too' in said(None, ["a"], [0], stop='["\\n","Q:"]')
+    assert 'a completion also ends at "\\n" or "Q:"' in said(None, ["a"], [0], stop='["\\n","Q:"]')
     assert said(PLAIN, ["a", [user("b")]], [True, False], system="s") == ""
     with pytest.raises(UsageError, match="the prompts are raw text"):
         said(PLAIN, ["a"], [True], system="s")

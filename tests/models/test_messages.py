@@ -97,7 +97,7 @@ def test_the_question_is_what_the_user_said_last(prompt, question):
 def test_the_turns_of_the_assistant_at_the_end_are_the_answer():
     assert messages.ends_with_answer([USER, GOLD]) and not messages.ends_with_answer([USER])
     assert messages.without_answer([USER, GOLD, USER, GOLD, GOLD], "a") == [USER, GOLD, USER]
-    with pytest.raises(DataError, match="turns of the assistant alone"):
+    with pytest.raises(DataError, match="only assistant turns"):
         messages.without_answer([GOLD], "a")
 
 

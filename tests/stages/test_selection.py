@@ -25,7 +25,7 @@ def test_a_step_takes_the_prompts_that_sorting_all_of_them_would_give(prompts_na
 
 
 def test_a_step_of_more_prompts_than_there_are_is_refused(prompts_named):
-    with pytest.raises(UsageError, match="a step of 30 prompts was asked for of 29"):
+    with pytest.raises(UsageError, match="a step takes 30 prompts, and there are 29"):
         Selection(prompts_per_step=30).of(prompts_named(*NAMES))
 
 

@@ -26,7 +26,7 @@ def test_a_reader_names_the_flag_for_a_parent_that_moved_and_takes_it(
 ):
     words = [command, "far/the-scores", *(["--out", "o"] if command != "doctor" else [])]
     said = refused(3, *words)
-    assert "`far/rollouts` is not there, from which `far/the-scores` was made" in said
+    assert "`far/rollouts`, which `far/the-scores` was made from, is not there" in said
     assert "say where it is now: `--rollouts DIR`" in said
     places = ["--rollouts", "far/the-rollouts", "--prompts", "far/the-prompts"]
     assert rlvr(*words, *places).code in ((0, 3) if command == "doctor" else (0,))

@@ -52,7 +52,7 @@ def test_weights_are_left_out_where_they_are_not_read(bucket, tmp_path):
     whole, _ = cache.local(bucket.url("run"))
     assert not (light / "update" / "_checkpoint").exists()
     assert (whole / "update" / "_checkpoint").exists()
-    with pytest.raises(DataError, match="holds checkpoints alone"):
+    with pytest.raises(DataError, match="holds only checkpoints"):
         bucket.write("bare/_checkpoint/model.safetensors", b"{}")
         cache.local(bucket.url("bare"), weights=False)
 

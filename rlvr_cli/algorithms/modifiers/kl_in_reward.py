@@ -60,8 +60,8 @@ def build(
 def _of_completions(objective: Objective, beta: float) -> Objective:
     if objective.least_reward > -math.inf or "parts" in objective.needs:
         raise UsageError(
-            "kl-in-reward changes the sum of rewards and can make it negative, this objective "
-            "divides by a prompt's mean reward, or reads each reward apart",
+            "kl-in-reward changes the sum of rewards and can make it negative, but this objective "
+            "divides by a prompt's mean reward, or reads each reward separately",
             "leave kl-in-reward out, charge tokens with +kl-in-reward:per=token, or charge it in "
             "the loss with +kl",
         )

@@ -19,9 +19,9 @@ def build() -> Modifier:
 
     def modify(objective: Objective) -> Objective:
         if objective.sign:
-            kept = "above" if objective.sign > 0 else "below"
+            side = "above" if objective.sign > 0 else "below"
             raise UsageError(
-                f"negative-only chooses by sign, this objective has advantages {kept} 0 alone",
+                f"negative-only chooses by sign, but this objective only has advantages {side} 0",
                 "leave negative-only out",
             )
         if objective.positives == "log-prob":

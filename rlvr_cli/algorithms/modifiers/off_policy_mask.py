@@ -1,4 +1,4 @@
-"""Drops errors that the policy has left behind (DeepSeek-V3.2, arXiv:2512.02556, eq. 9).
+"""Drops errors that the policy has moved away from (DeepSeek-V3.2, arXiv:2512.02556, eq. 9).
 
 Elsewhere: TRL (`off_policy_mask_threshold`).
 Use: Several updates per batch, or samples of an older policy, as with `--async`.

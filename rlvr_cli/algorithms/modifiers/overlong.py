@@ -42,7 +42,7 @@ def build(*, buffer: int = 4096, longest: int = 0) -> Modifier:
         shaping.require_rewards(objective, "overlong", hint)
         if "parts" in objective.needs:
             raise UsageError(
-                "overlong adds to the sum of rewards, this objective reads each of them apart",
+                "overlong adds to the sum of rewards, but this objective reads each one separately",
                 hint,
             )
 

@@ -24,7 +24,7 @@ def build(
     ddof: int = 1,
     aggregation: weight.Aggregation = "seq-mean-token-mean",
 ) -> Objective:
-    """GRPO's loss with advantages that keep apart what a sum of rewards mixes.
+    """GRPO's loss, with each reward normalised separately before they are added.
 
         S_i = sum_n w_n (R_ni - mean R_n) / (std R_n + eps)
         A_i = S_i / (std S + eps)

@@ -1,4 +1,4 @@
-"""How far the policy has moved at a token, by the sampled token's probability alone.
+"""How far the policy has moved at a token, from only the sampled token's probability.
 
 Shapes: B rows, T completion tokens. The vocabulary is folded into two: the sampled token, with
 probability p under the policy and q under the old one, and the rest. (DPPO, arXiv:2602.04879)
@@ -77,7 +77,7 @@ def prefix_limit(
 
 
 def _before(value_BT: Tensor) -> Tensor:
-    """The sum of what stands before each place."""
+    """The sum of the values before each position."""
     return value_BT.cumsum(-1) - value_BT
 
 

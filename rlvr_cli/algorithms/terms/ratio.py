@@ -44,7 +44,7 @@ BY_NAME = {"token": token, "sequence": sequence, "length-normalized": length_nor
 
 
 def token_of_sequence(logp_BT: Tensor, old_logp_BT: Tensor, mask_BT: Tensor) -> Tensor:
-    """The mean log ratio of the completion, with a gradient by the token's own log-prob alone.
+    """The mean log ratio of the completion, with a gradient only by the token's own log-prob.
 
         log s_t = sg(log s) + log pi_t - sg(log pi_t)        (GSPO, arXiv:2507.18071, eq. 14)
 

@@ -27,4 +27,6 @@ def shaped(objective: Objective, name: str, change: Callable[[Step], Tensor]) ->
 def require_rewards(objective: Objective, modifier: str, hint: str) -> None:
     """An error for an objective that does not read rewards: their change would have no effect."""
     if "correct" in objective.needs:
-        raise UsageError(f"{modifier} changes rewards, this objective reads verdicts alone", hint)
+        raise UsageError(
+            f"{modifier} changes rewards, but this objective reads only verdicts", hint
+        )

@@ -50,7 +50,7 @@ class BatchedLogprobs:
         del self._scheduler.update_from_output  # uncovers the method of its class
 
     def expect(self, name: str) -> None:
-        """Keeps what is sampled for the request that vLLM calls by `name`."""
+        """Keeps the log-probs that are sampled for the request that vLLM calls `name`."""
         self._rows[name] = _UNASSIGNED
 
     def take(self, name: str, output: Any) -> list[float]:

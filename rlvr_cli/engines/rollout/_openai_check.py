@@ -1,4 +1,4 @@
-"""Whether a server has the policy that it is asked for.
+"""Whether a server has the requested policy.
 
 A server of `rlvr serve` calls its policy by the digest of its files, and refuses requests for
 another. Of any other server the log-probs of a few completions are compared with the policy's own.
@@ -149,7 +149,7 @@ def compare(policy: Policy, few: Few, drawn: Mapping[str, list[Completion]]) -> 
                 f"{host} gives the log-probs of temperature 1 over all tokens, not of what it "
                 "samples from",
                 "start vLLM with `--logprobs-mode processed_logprobs`, sample with --temperature 1 "
-                "--top-p 1 --top-k 0, or leave --model out to evaluate alone",
+                "--top-p 1 --top-k 0, or leave --model out if you only evaluate",
             )
         raise DataError(
             f"{host} has other weights than `{policy.name}`: log-probs differ by "
@@ -167,7 +167,7 @@ class _Own:
     def gaps(
         self, pairs: list[tuple[list[int], Completion]], sampling: SamplingParams
     ) -> tuple[float, float]:
-        """The mean distance, in nats per token, to what is sampled from and to the plain policy."""
+        """The mean gap, in nats per token, to the sampled distribution and to the plain policy."""
         sampled: list[np.ndarray] = []
         plain: list[np.ndarray] = []
         for prompt, completion in pairs:

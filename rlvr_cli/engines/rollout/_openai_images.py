@@ -1,4 +1,4 @@
-"""Images in requests to servers: data URLs in messages, base64 beside token ids."""
+"""Images in requests to servers: data URLs in messages, base64 next to token ids."""
 
 import base64
 from typing import Any

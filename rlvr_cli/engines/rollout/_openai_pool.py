@@ -20,9 +20,9 @@ from rlvr_cli.verification.remote import responses
 from rlvr_cli.verification.remote.client import Client, Endpoint, Failed, Refused
 
 T = TypeVar("T")
-BUSY = (429, 503, 529)  # of a server alone, whatever it was asked
+BUSY = (429, 503, 529)  # of the server, whatever the request
 _FIRST_REST_S, _LONGEST_REST_S = 0.5, 30.0
-_TOLD_S = 60.0  # a rest that a server asks for is said if it is longer
+_REPORTED_S = 60.0  # a longer rest, which a server asks for, is reported
 
 
 class Server:
@@ -50,10 +50,10 @@ class Server:
             self.is_out = self.failures > most
             rest = self._rest_s(error.after_s)
             self.rests_until = now + rest
-            if rest > _TOLD_S and not self.is_out:
+            if rest > _REPORTED_S and not self.is_out:
                 console.say(
-                    f"rollout: {error}; it is asked again in {rest:.0f} s, as it wants. What is "
-                    "finished is kept if you end this command"
+                    f"rollout: {error}; the next request follows in {rest:.0f} s, as it asks. Finished "
+                    "completions are kept if you end this command"
                 )
 
     def _rest_s(self, after_s: float | None) -> float:
@@ -108,7 +108,7 @@ class _Work:
         self.done: queue.SimpleQueue = queue.SimpleQueue()  # type: ignore[type-arg]
 
     def take(self, server: Server) -> tuple[int, int] | None:
-        """The next request for a server, once it may be asked; None when there is no more to do."""
+        """The next request for a server, once it may take one; None when nothing is left."""
         with self.changed:
             while self.left and not server.is_out:
                 rest = server.rests_until - time.monotonic()
@@ -183,18 +183,18 @@ def _of_request(error: Failed) -> UserError:
 
 
 def all_out(servers: list[Server]) -> UserError:
-    """The error of servers of which none answers."""
+    """The error when no server answers."""
     trouble, key = servers[0].trouble, servers[0].endpoint.key_variable
     if "answers 401" in trouble or "answers 403" in trouble:
         return UserError(trouble, f"its key is that of the variable {key}: set it")
     none = (
         f"none of the {len(servers)} servers gives" if len(servers) > 1 else "the server gives no"
     )
-    said = f"{none} completions: {trouble}"
-    again = "run the same command again: what is finished is kept"
+    message = f"{none} completions: {trouble}"
+    again = "run the same command again: finished completions are kept"
     if any(names.is_of_serve(one.model) and "answers 404" in one.trouble for one in servers):
-        return UserError(said, f"it was given another policy: add `load=true`, and {again}")
-    return UserError(said, f"{_remedy(servers[0])}, and {again}")
+        return UserError(message, f"it was given another policy: add `load=true`, and {again}")
+    return UserError(message, f"{_remedy(servers[0])}, and {again}")
 
 
 def _remedy(server: Server) -> str:
@@ -209,5 +209,5 @@ def _remedy(server: Server) -> str:
             "whole, not as a stream"
         )
     if server.code is not None and server.code < 500 and server.code not in BUSY:
-        return "mend what it says"
+        return "fix what it reports"
     return "start it, or name another url="

@@ -34,7 +34,7 @@ def prepare(policy: Policy, loaded: Loaded | None = None) -> dict[str, Any]:
     """Makes vLLM ready for a policy that reads images; the arguments that it starts with.
 
     vLLM leaves out adapters of what reads images, which the policy or a trainer's `loaded` one may
-    have, unless it is asked for them.
+    have, unless they are requested.
     """
     os.environ[VARIABLE] = str((policy.base or policy).path.resolve())
     prepare_process()
@@ -95,7 +95,7 @@ def load_classes(policy: Policy) -> None:
                 model = ModelRegistry.models[name].load_model_cls()
             except ImportError as error:
                 raise UsageError(
-                    f"vLLM {_vllm_install.version()} runs {name} with torchvision alone, which is "
+                    f"vLLM {_vllm_install.version()} needs torchvision to run {name}, and it is "
                     "not installed",
                     f"install the torchvision of your torch, or {_TRANSFORMERS}",
                 ) from error
@@ -112,14 +112,14 @@ def prompt(request: Request) -> dict[str, Any]:
 
 
 def check_attention(config: Any, *, has_gpu: bool) -> None:
-    """Refuses images where the tokens of one see each other, which vLLM computes on a GPU alone.
+    """Refuses images whose tokens attend to each other, which vLLM computes only on a GPU.
 
     `config` is vLLM's of the model.
     """
     if not has_gpu and config.is_mm_prefix_lm:
         raise UsageError(
-            f"the tokens of an image see each other in `{config.model}`, and vLLM for CPUs lets "
-            "them see the earlier ones alone",
+            f"the tokens of an image attend to each other in `{config.model}`, but in vLLM for "
+            "CPUs each attends only to the earlier ones",
             _TRANSFORMERS,
         )
 
@@ -128,8 +128,8 @@ def check_prompt(request: Request, used: list[int]) -> None:
     """An error unless vLLM used the token ids of the request."""
     if request.images and list(used) != list(request.prompt_token_ids):
         raise DataError(
-            f"vLLM made {len(used)} tokens of a prompt with {len(request.images)} images, and the "
-            f"policy's processor makes {len(request.prompt_token_ids)} others",
+            f"vLLM encoded a prompt with {len(request.images)} images as {len(used)} tokens, and "
+            f"the policy's processor as {len(request.prompt_token_ids)} others",
             f"report it with the version of vLLM, and {_TRANSFORMERS}",
         )
 

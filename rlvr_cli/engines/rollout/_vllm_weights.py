@@ -60,7 +60,7 @@ def _refuse_stale(model: str, stale: set[str]) -> None:
 
 @contextlib.contextmanager
 def _missed() -> Iterator[set[str]]:
-    """The classes of layers of which a reload within the context found no weights.
+    """The classes of layers for which a reload within the context read no weights.
 
     vLLM says so in its log alone.
     """

@@ -48,7 +48,7 @@ def build(
 ) -> Callable[..., GraphEngine]:
     """An engine that decodes `rows` completions at a time, or as many as there is memory for.
 
-    Down to `least_rows` as they end; on a GPU also where fewer are asked for. `fuse` has
+    Down to `least_rows` as they end; on a GPU also if fewer are requested. `fuse` has
     torch.compile fuse the kernels of a decoder layer, once a process; auto does so on a GPU.
 
     `noise` 2 draws tokens in one pass, with noise that lets the rarest token win and with top-k and

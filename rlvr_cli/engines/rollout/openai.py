@@ -106,7 +106,7 @@ def refuse_training() -> None:
 
 
 class OpenAIEngine:
-    """A policy at servers: one whose files are here, or one that they alone have."""
+    """A policy at servers: one whose files are here, or one that only they have."""
 
     supports_continuous_batching = True
     needs_weight_sync = False
@@ -215,7 +215,7 @@ class OpenAIEngine:
     def _speak(
         self, connection: Client, server: Server, request: Request, sampling: SamplingParams
     ) -> Completion:
-        """A completion as text, of a policy that the server alone has."""
+        """A completion as text, of a policy that only the server has."""
         asked, path = images.messages(request), "/chat/completions"
         more: dict[str, Any] = {"messages": asked}
         if isinstance(asked, str) and self._api != "chat":

@@ -135,8 +135,8 @@ def _gpus(settings: Settings) -> list[str]:
     there = visible.split(",") if visible else [str(i) for i in range(torch.cuda.device_count())]
     if each * settings.count > len(there):
         raise UsageError(
-            f"{settings.count} servers of {each} GPUs each were asked for, and there are "
-            f"{len(there)} GPUs",
+            f"{settings.count} servers need {each} GPUs each, and this machine has {len(there)} "
+            "GPUs",
             f"start {max(1, len(there) // each)} with --nproc",
         )
     return [",".join(there[i * each : (i + 1) * each]) for i in range(settings.count)]

@@ -3,7 +3,7 @@
     POST /v1/rlvr/policy {"path": DIR, "digest": SHA256}    {"model": "rlvr-SHA256"}
 
 The server calls its policy by the digest of its files. Requests name that, so that none is ever
-answered by another policy than it asked for: before new weights are loaded the old name is given
+answered by another policy than it names: before new weights are loaded the old name is given
 up, and what is in flight is finished.
 """
 

@@ -46,4 +46,4 @@ def _require(model: Any, path: Path) -> None:
                 if not held.cpu().equal(stored.to(held.dtype)):
                     raise ValueError(f"`{name}` is not what {file} holds after it was loaded")
     if not compared:
-        raise ValueError("no weight is stored as in the files, so that none can be compared")
+        raise ValueError("no weight can be compared: all names or shapes differ from the files'")

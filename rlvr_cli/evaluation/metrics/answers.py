@@ -30,7 +30,7 @@ def maj_at_k(c: int, wrong: Sequence[int], silent: int, ks: Sequence[int]) -> np
     n = c + sum(wrong) + silent
     require_k(ks, n, metric="maj")
     if min(c, silent, *wrong, 0) < 0:
-        raise DataError(f"classes of {c}, {list(wrong)} and {silent} completions are none")
+        raise DataError(f"classes of {c}, {list(wrong)} and {silent} completions are not sizes")
     return np.array([_maj(c, Counter(wrong), silent, n, int(k)) for k in ks])
 
 

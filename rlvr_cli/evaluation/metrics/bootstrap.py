@@ -83,7 +83,7 @@ def resampled_means(values_PM: np.ndarray, *, resamples: int, seed: int) -> np.n
 def _means(
     values_UM: np.ndarray, count_U: np.ndarray, rng: np.random.Generator, resamples: int
 ) -> np.ndarray:
-    """Resampled means [R, M] of prompts of which `count_U` have the same values."""
+    """Resampled means [R, M] over prompts; `count_U` of them share each row of values."""
     prompts = int(count_U.sum())
     mean_RM = np.empty((resamples, values_UM.shape[1]))
     chunk = max(1, CHUNK_PRODUCTS // max(1, values_UM.size))

@@ -17,7 +17,7 @@ BUCKETS = (0.0, 1 / 32, 1 / 8, 1 / 2, 1.0)
 
 @dataclass(frozen=True)
 class FlipBucket:
-    """The prompts of which the first policy solves a share above `above` up to `upto`.
+    """The prompts whose success rate under the first policy is above `above` and at most `upto`.
 
     `gained` had no correct completion and have one now, `lost` the other way round; `change` is
     the mean change of c / n, NaN without prompts.

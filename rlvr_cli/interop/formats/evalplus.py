@@ -14,14 +14,14 @@ STATUS = {
 
 
 def recognises(names: set[str]) -> bool:
-    """`eval` with `hash` of the results, or the `task_id` and `solution` of samples alone."""
+    """`eval` with `hash` of results, or only the `task_id` and `solution` of samples."""
     return {"eval", "hash"} <= names or {"task_id", "solution"} <= names <= {
         *("task_id", "solution", "_identifier")
     }
 
 
 def reader(file: str) -> Callable[[Row], list[Row]]:
-    """Correct is what passes the base and the plus tests; `base_correct` the former alone.
+    """Correct means passing the base and the plus tests; `base_correct` only the base tests.
 
     Results up to February 2024 hold no solutions, but two lists by task, `base` and `plus`, of a
     status and what each test gave; `plus` is empty where only the base tests ran.

@@ -87,7 +87,7 @@ def _input(value: Any, attachments: dict[str, str]) -> Any:
 
 
 def _text(content: Any, attachments: dict[str, str]) -> str | None:
-    """The text of a message, of its parts of text alone, or where the log keeps it apart."""
+    """The text of a message: of its text parts only, or from where the log stores it separately."""
     if isinstance(content, list):
         parts = [part.get("text") for part in content if part.get("type") == "text"]
         return "".join(_text(part, attachments) or "" for part in parts)

@@ -75,7 +75,7 @@ def _metrics(row: Row) -> list[str]:
 
 
 def verdict(row: Row) -> str | None:
-    """The metric that says what is correct: the first known one, or the only one; None without."""
+    """The metric that decides correctness: the first known one, or the only one; else None."""
     names = _metrics(row)
     known = [name for name in PREFERRED if name in names]
     return known[0] if known else names[0] if len(names) == 1 else None

@@ -58,7 +58,7 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
 
 
 def _judged(text: Any) -> bool | None:
-    """What a judge says behind its last `Judgement:`."""
-    said = str(text).rpartition("Judgement:")
-    word = said[2].strip().lower() if said[1] else ""
+    """What a judge says after its last `Judgement:`."""
+    _, marker, judgement = str(text).rpartition("Judgement:")
+    word = judgement.strip().lower() if marker else ""
     return True if word.startswith("yes") else False if word.startswith("no") else None

@@ -15,7 +15,7 @@ def recognises(names: set[str]) -> bool:
 
 
 def reader(file: str) -> Callable[[Row], list[Row]]:
-    """Rollouts have no texts. Equal prompts are one, as their index begins anew in each step."""
+    """Rollouts have no texts. Equal prompts are one, as their index restarts in each step."""
 
     def read(row: Row) -> list[Row]:
         if "model_completion" in row:

@@ -16,7 +16,7 @@ def recognises(names: set[str]) -> bool:
 
 
 def reader(file: str) -> Callable[[Row], list[Row]]:
-    """Math-Verify says what is correct; the column of the judge, Llama, is null in most rows."""
+    """Math-Verify decides correctness; the column of the judge, Llama, is null in most rows."""
 
     def read(row: Row) -> list[Row]:
         completions = row["generations"]

@@ -42,7 +42,7 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
 
 
 def _prediction(row: Row) -> Row:
-    """`prediction` is a text, or a list where several were asked for at once."""
+    """`prediction` is a text, or a list if several were requested at once."""
     prompt, text = row.get("origin_prompt"), row["prediction"]
     fields: Row = {"prompt_id": named(prompt), "prompt": _messages(prompt)}
     fields["completions" if isinstance(text, list) else "completion"] = text

@@ -32,7 +32,7 @@ def reader(file: str) -> Callable[[Row], list[Row]]:
 
 
 def _episode(row: Row) -> Row:
-    """What the model said last is the completion; an episode's id is `task:sample`."""
+    """The model's last turn is the completion; an episode's id is `task:sample`."""
     task = row.get("task")
     known = task if isinstance(task, dict) else {"instruction": task}
     task_id, _, sample = str(row.get("id")).partition(":")

@@ -21,7 +21,7 @@ def recognises(names: set[str]) -> bool:
 
 
 def reader(file: str) -> Callable[[Row], list[Row]]:
-    """The turns of the assistant at a conversation's end are completions of what is before them.
+    """The assistant turns at the end of a conversation are completions of the turns before them.
 
     Questions have no id, so equal ones are one. The score is in the HTML; HumanEval has several
     completions a question, and there the extracted answers are the verdicts on them.

@@ -49,7 +49,7 @@ def _rollout(row: Row) -> Row:
 
 
 def _trace(trace: Row, environment: Any) -> Row:
-    """Version 1: a graph of messages, of which those that the model made are the completion."""
+    """Version 1: a graph of messages; those that the model sampled are the completion."""
     data = (trace.get("task") or {}).get("data") or {}
     nodes = trace.get("nodes") or []
     said = [node["message"] for node in nodes if node.get("sampled")]

@@ -61,7 +61,7 @@ class Trackio:
         import trackio
 
         if self._space:
-            return set()  # a Space that is not there yet cannot be asked
+            return set()  # a Space that does not exist yet cannot be queried
         try:
             return {run.name for run in trackio.Api().runs(self._project)}
         except ValueError:  # there is no such project

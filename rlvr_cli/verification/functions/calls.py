@@ -111,7 +111,7 @@ def _of_open_instruct(signature: Signature, group: Group, form: Form) -> dict[st
 
 
 def _text(messages: Any) -> str:
-    """A prompt of raw text, or what was said last in a chat."""
+    """A prompt of raw text, or the last turn of a chat."""
     content = messages if isinstance(messages, str) else messages[-1]["content"]
     if not isinstance(content, list):
         return str(content)

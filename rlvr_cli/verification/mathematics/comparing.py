@@ -30,9 +30,9 @@ def equal(gold: str, answer: str, options: Options, depth: int = 0) -> bool:
     if depth > _DEEPEST:
         return False
     gold, answer = map(shapes.without_idle_brackets, (gold, answer))
-    said = words.equal(gold, answer)
-    if said is not None:
-        return said
+    in_words = words.equal(gold, answer)
+    if in_words is not None:
+        return in_words
     if words.same_option(gold, answer):
         return True
     gold, answer = _rewritten(gold, answer)
@@ -64,7 +64,7 @@ def _again(options: Options, depth: int) -> Again:
 
 
 def _rewritten(gold: str, answer: str) -> tuple[str, str]:
-    """The two without a name that one alone gives to a set or a point, one `+ C` for all."""
+    """Both texts without a name that only one gives to a set or a point, with one `+ C` for all."""
     gold, answer = (
         match[1] if (match := _IN_SET.fullmatch(text)) else text for text in (gold, answer)
     )

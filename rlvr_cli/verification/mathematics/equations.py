@@ -80,7 +80,7 @@ def _same_where_solved(gold: str, answer: str, names: list[str], draw: random.Ra
 def _solves_one_alone(
     one: Tree, other: Tree, names: list[str], draw: random.Random, *, is_real: bool = True
 ) -> bool | None:
-    """Whether a solution of the first is found that does not solve the second; None if none is."""
+    """Whether a solution of the first does not solve the second; None if none is found."""
     solves = None
     for name in names:
         at: dict[str, Any] = {n: complex(draw.uniform(0.3, 3.0)) for n in names}

@@ -203,12 +203,12 @@ def without_money(text: str) -> str:
 
 
 def currency(text: str) -> str:
-    """The money that a text names, a unit of which it is an amount; empty for none."""
+    """The currency in which a text states an amount; empty for none."""
     return next((name for name, sign in _CURRENCIES.items() if sign.search(text)), "")
 
 
 def is_words(text: str) -> bool:
-    """Whether the text is words alone, as `June 20` is, with no sign of mathematics."""
+    """Whether the text is only words, as `June 20` is, with no sign of mathematics."""
     bare = unwrapped(text)
     if _NUMBERED.fullmatch(bare):
         return True

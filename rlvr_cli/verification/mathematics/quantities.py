@@ -1,4 +1,4 @@
-"""Whether two values are equal, with what may be said of them: percent, degrees, units."""
+"""Whether two values are equal, with percent signs, degrees and units."""
 
 import re
 from fractions import Fraction
@@ -8,7 +8,7 @@ from rlvr_cli.verification.mathematics.options import Options
 
 
 def equal(gold: str, answer: str, options: Options) -> bool:
-    """Whether two values are equal, with what may be said of them: percent, degrees, units."""
+    """Whether two values are equal, with percent signs, degrees and units."""
     if options.degrees == "strict" and _has_degrees(gold) != _has_degrees(answer):
         return False
     gold, answer = _angles(gold, answer)
@@ -65,7 +65,7 @@ def _angles(gold: str, answer: str) -> tuple[str, str]:
 
 
 def _equal_values(gold: str, answer: str, scale: Fraction, options: Options) -> bool:
-    """Whether gold * scale is the answer; a scale other than 1 is asked of numbers alone."""
+    """Whether gold * scale is the answer; only numbers may have a scale other than 1."""
     exact_integers = options.integers == "strict"
     left, right = (numerals.number(plain.unwrapped(text)) for text in (gold, answer))
     if left is not None and right is not None:

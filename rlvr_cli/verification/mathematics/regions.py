@@ -40,7 +40,7 @@ _INFINITY = re.compile(r"\s*([-+]?)\s*\\infty\s*")
 
 @dataclass(frozen=True)
 class Piece:
-    """An interval between two ends, each of which has a text, a value and may belong to it."""
+    """An interval between two ends; each has a text and a value, and may belong to the interval."""
 
     low: float
     low_text: str

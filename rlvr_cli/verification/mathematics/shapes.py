@@ -37,7 +37,7 @@ _SUBSCRIPT = re.compile(r"_\{?([a-zA-Z0-9]+)\}?")
 
 @dataclass(frozen=True)
 class Listing:
-    """Several values; `brackets` has what is around them, in one spelling, empty for none."""
+    """Several values; `brackets` are those around them in one spelling, empty for none."""
 
     items: tuple[str, ...]
     brackets: str = ""
@@ -71,7 +71,7 @@ def items(text: str, *, groups: bool = True) -> tuple[str, ...]:
 
 
 def parted(text: str, separator: re.Pattern[str]) -> tuple[str, ...]:
-    """What a separator that is outside of brackets parts, without what is empty."""
+    """The non-empty parts between separators that are outside of brackets."""
     if not separator.search(text):
         return (text,)
     depths, parts, start = _depths(text), [], 0

@@ -61,7 +61,7 @@ def parsed(text: str) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def parsed_raw(text: str) -> tuple[Any, ...]:
-    """What math-verify finds in a text of which nothing is marked."""
+    """The expression that math-verify reads in a text without marks."""
     from math_verify import parse
 
     logging.getLogger("math_verify").setLevel(logging.CRITICAL)
@@ -123,7 +123,7 @@ def _differ_exactly(left: Any, right: Any, options: Options) -> bool:
 
 
 def _is_undefined(value: Any) -> bool:
-    """Whether something was divided by 0, as in 12:00, of which sympy makes one infinity."""
+    """Whether something was divided by 0, as in 12:00, which sympy turns into one infinity."""
     from sympy import Basic, nan, zoo
 
     return isinstance(value, Basic) and value.has(nan, zoo)

@@ -184,7 +184,7 @@ class Floats:
 
 
 class Digits:
-    """Complex numbers to 50 digits, with mpmath, which is imported here alone."""
+    """Complex numbers to 50 digits, with mpmath, which is imported only here."""
 
     def __init__(self) -> None:
         import mpmath

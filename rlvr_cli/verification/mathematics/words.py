@@ -62,7 +62,7 @@ def _folded(text: str) -> str:
 
 
 def same_option(gold: str, answer: str) -> bool:
-    r"""Whether one is an option's letter alone and the other that letter with its text."""
+    r"""Whether one is just an option's letter and the other that letter with its text."""
     gold, answer = plain.unwrapped(gold), plain.unwrapped(answer)
     for one, other in ((gold, answer), (answer, gold)):
         letter, labelled = _OPTION.fullmatch(one), _WITH_TEXT.fullmatch(other)

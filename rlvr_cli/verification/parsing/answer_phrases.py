@@ -129,7 +129,7 @@ def ends(text: str) -> list[int]:
 
 
 def last(text: str, places: list[int] | None = None) -> str | None:
-    """What follows the last such phrase; None if there is none, or it says what is not so."""
+    """What follows the last such phrase; None without one, or if it denies the answer."""
     places = ends(text) if places is None else places
     for end in reversed(places[-4:]):
         tail = text[end : end + _TAIL]

@@ -75,7 +75,7 @@ def final_boxes(text: str) -> str | None:
 
 
 def _boxes(text: str) -> list[_Box]:
-    """The boxes of a text that are balanced, in order; of nested ones the inmost alone."""
+    """The balanced boxes of a text, in order; of nested ones only the innermost."""
     first = _BOX.search(text)
     if not first:
         return []
@@ -131,7 +131,7 @@ def _after(text: str, box: str) -> str | None:
 
 
 def _phrase_behind(text: str) -> str | None:
-    """What a phrase such as "the answer is" says behind the last box."""
+    """The answer of a phrase such as "the answer is" after the last box."""
     rest = text[_boxes(text)[-1].end :]
     return answer_phrases.last(rest)
 

@@ -104,7 +104,7 @@ def _strong(text: str, reader: Reader) -> Iterator[Claim]:
 
 
 def _field(inside: str, match: re.Match[str], reader: Reader, *, is_closed: bool = True) -> Claim:
-    """The content of a place for the answer alone: if it is no answer, that counts too."""
+    """The content of a place that is only for the answer: if it is no answer, that counts too."""
     named = reader.read_all(re.sub(r"\\n|[\"']", " ", inside) if match.re is _JSON else inside)
     if named is None:
         for head in _last_of(choice_phrases.HEAD, inside):
@@ -117,7 +117,7 @@ def _field(inside: str, match: re.Match[str], reader: Reader, *, is_closed: bool
 
 
 def _introduced(text: str, head: re.Match[str], reader: Reader) -> Claim | None:
-    """The claim behind words such as "the answer is"."""
+    """The claim after words such as "the answer is"."""
     before = text[max(0, head.start() - _BEFORE) : head.start()]
     if choice_phrases.VOID.search(before):
         return None

@@ -171,7 +171,7 @@ def _grade(value: Any, scale: Scale) -> float:
 
 
 def _number(text: str, of: str, scale: Scale, shown: str) -> float:
-    """A number that may be said to be out of another one, or per cent."""
+    """A number that may be out of another one, or per cent."""
     number = float(text.replace(",", ""))
     if not of:
         return number

@@ -67,7 +67,7 @@ def _no_expression(answer: str) -> str | None:
 
 
 def mended(name: str, answer: str, entry: dict[str, Any]) -> float:
-    """What an answer is worth that its scorer pays in full: 1 if it is what is asked for."""
+    """The reward of an answer that its scorer accepts in full: 1 if it has the requested form."""
     gold = str(entry["answer"])
     if name == "game_of_life_halting":  # every text is true
         return float(answer.lower() == gold.lower())

@@ -90,7 +90,7 @@ def last(text: str) -> Numeral | None:
 
 
 def _last_in(text: str, *, is_cut: bool) -> Numeral | None:
-    """The last number of a text, of which the first word may be cut."""
+    """The last number of a text, whose first word may be cut off."""
     words = _plain(text).split()
     for place in range(len(words) - 1, int(is_cut) - 1, -1):
         chunk = words[place]

@@ -1,4 +1,4 @@
-"""How a text names one option: by its label, alone or with its text, or by its text alone.
+"""How a text names one option: by its label, by its text, or by both.
 
 Labels are separate: they are no part of a word, a formula or an enumeration. What is also a word
 (the article "a", the pronoun "I", a number) counts only where a sentence or a bracket ends behind
@@ -16,7 +16,7 @@ from rlvr_cli.verification.parsing.options import Options
 _NAME = choice_words.alternation(choice_words.NAMES)
 _NOUN = rf"(?i:(?:(?:the|la|le|el|die|der|o|a)[ \t])?(?:(?:{_NAME})[ \t]{{0,2}}[:#]?[ \t]{{0,2}})?)"
 _CALLED = re.compile(r"(?:option|choice|number|选项|번호)[ \t]{0,2}$", re.IGNORECASE)
-SPAN = 400  # characters in which an answer is looked for behind what introduces it
+SPAN = 400  # characters after an introducing phrase in which an answer is searched for
 _WRAPS = r"\\(?:text|textbf|textit|textrm|mathbf|mathrm|mathit|mathsf|boldsymbol|boxed|fbox|bf|rm)"
 OPEN = (
     rf"(?:[(\[{{<\"'“‘«「『【《`*_$#]|\\[(\[]|{_WRAPS}\s?\{{?|<\|[a-z_]{{1,20}}\|>"
@@ -147,7 +147,7 @@ class Reader:
         return named if is_marked or is_its_own else None
 
     def at(self, text: str, start: int, *, is_strict: bool) -> Named | None:
-        """What is named from `start` on, behind words that introduce an answer."""
+        """The option that is named from `start` on, after words that introduce an answer."""
         match = self.labels.at.match(text, start)
         line = text[start : start + SPAN].partition("\n")[0]
         if by_text := self._stated(line):
@@ -273,7 +273,7 @@ def _labels(labels: tuple[str, ...]) -> Labels:
 
 @functools.lru_cache(maxsize=256)
 def reader(options: Options) -> Reader:
-    """The reader of a question's options; those of the latest questions are kept."""
+    """The reader of a question's options, cached for the latest questions."""
     return Reader(options)
 
 

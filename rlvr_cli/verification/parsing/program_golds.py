@@ -39,7 +39,7 @@ Gold = Script | Calls | Python
 
 @dataclass(frozen=True)
 class _Around:
-    """What is said around tests."""
+    """Values that apply to all tests."""
 
     function: str | None = None
     prompt: str = ""

@@ -1,7 +1,7 @@
 """The Python program of a completion: which of its blocks, or which part of a text without any.
 
 What `read` returns is Python, or what was meant as such. Where several blocks may be the program
-or parts of it they are kept apart by `BETWEEN`, until `chosen` gets the function that is asked for.
+or parts of it they are kept apart by `BETWEEN`, until `chosen` gets the requested function.
 """
 
 import itertools
@@ -176,7 +176,7 @@ def _outside(completion: str, fenced: list[Block]) -> str:
 
 
 def _unfenced(text: str) -> str | None:
-    """The program of a text without fences; what comes before and behind it is left out."""
+    """The program of a text without fences, without the text before and after it."""
     for tag in _TAGS:
         inner = [match["text"] for match in tag.finditer(text) if match["text"].strip()]
         if inner:

@@ -111,7 +111,7 @@ def _shows(node: ast.stmt) -> bool:
 
 
 def _is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
-    """Whether a body says nothing but what is to be written: a docstring, `pass` or `...`."""
+    """Whether a body is only a placeholder: a docstring, `pass` or `...`."""
     if isinstance(node, ast.ClassDef):
         inner = [n for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
         return bool(inner) and all(_is_stub(n) for n in inner)
@@ -151,7 +151,7 @@ def annotated(text: str) -> frozenset[str]:
 
 
 def classes(text: str) -> frozenset[str]:
-    """The classes that a text defines at its top; none of what is no Python."""
+    """The classes that a text defines at its top level; none if it is not Python."""
     try:
         body = fences.parsed(text).body
     except (SyntaxError, RecursionError):

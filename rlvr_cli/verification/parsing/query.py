@@ -157,7 +157,7 @@ def _statement(text: str) -> str:
 
 
 def _goes_on(text: str, newline: re.Match[str]) -> bool:
-    """Whether the line behind a line's end belongs to the same query."""
+    """Whether the line after a line's end belongs to the same query."""
     before, after = (
         text[max(0, newline.start() - 40) : newline.start()],
         text[newline.end() :][:400],

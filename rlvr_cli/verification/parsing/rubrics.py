@@ -1,4 +1,4 @@
-r"""What a judge is asked: a template with fields, and lists of criteria with points.
+r"""The prompt to a judge: a template with fields, and lists of criteria with points.
 
 `{prompt}`, `{completion}`, `{answer}` (the gold) and the name of any column of a prompt are fields
 of a template. `{{word}}` is the text `{word}`, and other braces stand as they are, so that JSON and
@@ -137,7 +137,7 @@ def fields(text: str) -> list[str]:
 
 
 def filled(text: str, values: dict[str, Any]) -> str:
-    """The template with its fields filled in; what is filled in is not looked at for fields."""
+    """The template with its fields filled in; inserted texts are not searched for fields."""
 
     def replaced(match: re.Match[str]) -> str:
         if _is_field(match):
@@ -192,7 +192,7 @@ def _criterion(item: Any, number: int) -> Criterion:
 
 
 def share(criteria: list[Criterion], met: list[bool]) -> float:
-    """The points of what is met over all that can be had, from 0 to 1.
+    """The points of the criteria that are met, as a share of all points, from 0 to 1.
 
     HealthBench (Arora et al. 2025, section 3): negative points take away, and a sum below 0 is 0.
     """

@@ -1,4 +1,4 @@
-"""The golds of a prompt: one text, or several of which one suffices."""
+"""The golds of a prompt: one text, or several, any of which counts."""
 
 import json
 from collections.abc import Iterable, Mapping

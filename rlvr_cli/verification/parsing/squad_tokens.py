@@ -1,4 +1,4 @@
-"""Short answers as tokens, normalised as SQuAD's evaluation does, with its slips mended.
+"""Short answers as tokens, normalised as SQuAD's evaluation does, with its bugs fixed.
 
 SQuAD lowers the case, drops punctuation and the articles `a`, `an`, `the`, and joins white space.
 That makes `1.5` and `15`, `-5` and `5`, `C++` and `C`, `Vitamin A` and `vitamin` one. Here a mark
@@ -53,6 +53,6 @@ def _sign(match: re.Match[str]) -> str:
 
 
 def _is_type(text: str, at: int) -> bool:
-    """Whether one letter, or `ab`, is alone before a minus, as in the blood type `O-`."""
+    """Whether a minus follows a single letter or `ab`, as in the blood type `O-`."""
     word = re.search(r"\w{1,3}$", text[max(0, at - 3) : at])
     return word is not None and (len(word[0]) == 1 or word[0] == "ab")

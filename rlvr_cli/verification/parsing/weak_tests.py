@@ -1,4 +1,4 @@
-"""What can be said of tests in Python without running them: whether any program could fail them."""
+"""Checks tests in Python without running them: whether any program could fail them."""
 
 import ast
 import builtins
@@ -62,14 +62,14 @@ def _waits_for_candidate(tree: ast.Module) -> bool:
 
 
 def _modules_named(tree: ast.Module) -> set[str]:
-    """The modules that tests name without importing them: by their attributes alone."""
+    """The modules that tests use, only through their attributes, without importing them."""
     bases = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
     alone = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in bases}
     return (set(sys.stdlib_module_names) - alone) | _FRAMEWORKS
 
 
 def _named_as_built_in(tree: ast.Module) -> set[str]:
-    """The functions that assertions compare, of tests that name nothing but what is built in."""
+    """The functions that assertions compare, if tests otherwise use only built-in names."""
     tests = (node.test for node in ast.walk(tree) if isinstance(node, ast.Assert))
     calls = (test.left for test in tests if isinstance(test, ast.Compare))
     named = {getattr(call.func, "id", "") for call in calls if isinstance(call, ast.Call)}

@@ -1,6 +1,6 @@
 """Questions to a service, many of them in flight at once, each with its limit of time.
 
-Each is asked by a thread, which waits and computes little. The threads are daemons and nobody
+Each is sent by a thread, which waits and computes little. The threads are daemons and nobody
 waits for one: a question that is overdue is given up with its thread, and an interrupt ends all.
 """
 
@@ -14,7 +14,7 @@ from rlvr_cli.protocols import Remote, Verdict
 from rlvr_cli.verification.remote.client import Failed, Refused
 from rlvr_cli.verification.workers.pool import Task
 
-IN_VAIN = 16  # questions in a row that fail as the service does, after which no more are asked
+IN_VAIN = 16  # failures of the service in a row, after which no more questions are sent
 GRACE_S = 5.0  # beyond a question's own limit, until its thread is given up
 _REASON = 200  # characters of an error
 
@@ -25,7 +25,7 @@ def run(remote: Remote, tasks: Sequence[Task], *, grace_s: float = GRACE_S) -> I
     """The verdict of each question with its index, as they come, and what it used.
 
     Once IN_VAIN questions, or as many as are in flight if that is more, have failed in a row as the
-    service is away, busy or refuses everything, the others are not asked and fail for that reason.
+    service is away, busy or refuses everything, the others are not sent and fail for that reason.
     """
     waiting = deque(range(len(tasks)))
     given: queue.SimpleQueue[int | None] = queue.SimpleQueue()
@@ -95,7 +95,7 @@ def _overdue() -> Verdict:
 
 
 def _unasked(waiting: deque[int], last: Verdict, failures: int) -> Iterator[Asked]:
-    """The verdicts on what is not asked any more, as the last ones were in vain."""
+    """The verdicts on questions that are not sent, as the last ones all failed."""
     reason = f"not asked, as {failures} before it failed: {last.reason}"
     while waiting:
         yield waiting.popleft(), Verdict(last.status, reason=reason), Counter()

@@ -33,10 +33,10 @@ _LOCAL = re.compile(r"localhost|127(\.\d+){3}|::1")
 
 
 class Failed(Exception):
-    """Why a service gave no answer: it is away, busy or refuses all that it is asked.
+    """Why a service gave no answer: it is away, busy or refuses every request.
 
-    `may_pass` says that it may answer later, `after_s` when it asked to be asked again; `kind` is
-    the service's own word for what went wrong, if it has one.
+    `may_pass` means that it may answer later, `after_s` is when it wants the next attempt; `kind`
+    is the service's own word for what went wrong, if it has one.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class _Passing(Exception):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a service is, which makes endpoints equal, and how long and how often it is asked."""
+    """Where a service is (endpoints with the same are equal), its time limits and retries."""
 
     url: str  # without what follows `/v1`
     key_variable: str  # the environment variable that holds its key, if it needs one

@@ -39,7 +39,7 @@ class Ledger:
         return self._failed[0][2] if self._failed else None
 
     def text(self, line: int | None) -> str:
-        """What the assertion of a line said when it failed, and the line."""
+        """The message of the failed assertion of a line, and the line."""
         source = self._lines[line - 1].strip() if line and line <= len(self._lines) else ""
         said = self._said.get(line or 0, "")
         return f"{said} ({source})" if said and said not in source else source
@@ -238,7 +238,7 @@ def _is_constant(node: ast.expr, *, holds: bool) -> bool:
 
 
 def _says_nothing(test: ast.expr) -> bool:
-    """Whether what is asserted comes out the same of any program, or compares it with itself."""
+    """Whether an assertion has the same result for any program, or compares it with itself."""
     if _is_fixed(test) and not _is_constant(test, holds=False):
         return True
     if isinstance(test, ast.Tuple | ast.List | ast.Set):
@@ -254,7 +254,7 @@ def _says_nothing(test: ast.expr) -> bool:
 
 
 def _is_fixed(node: ast.expr) -> bool:
-    """Whether an expression has constants alone, and built-in classes and `len` of them."""
+    """Whether an expression has only constants, and built-in classes and `len` of them."""
     names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
     return names <= _FIXED and not isinstance(node, ast.Starred)
 

@@ -1,4 +1,4 @@
-"""The process that knows the program: what it is asked, how it ended, and what it may use.
+"""The process that runs the program: requests to it, how it ended, and what it may use.
 
 It runs inside the sandbox and imports the standard library alone.
 """
@@ -28,7 +28,7 @@ class Child:
     """The process that knows the program and nothing of the tests."""
 
     def __init__(self, serve: Callable[[int, int], None]) -> None:
-        """Forks it; it answers on the second descriptor what it is asked on the first."""
+        """Forks it; it answers on the second descriptor the requests on the first."""
         asks, self._ask = os.pipe()
         self._answer, answers = os.pipe()
         self.pid = os.fork()

@@ -39,7 +39,7 @@ def test(seconds: float | None) -> Iterator[None]:
 
 
 def outcome(tests: Sequence[Callable[[], str | None]]) -> dict[str, Any]:
-    """What came of tests, each of which returns why it failed.
+    """The outcome of tests, each of which returns why it failed.
 
     The first that fails ends it, unless they are counted.
     """

@@ -16,7 +16,7 @@ _MOST = 16 << 20  # bytes of a message
 
 
 class Gone(BaseException):
-    """The program ended, or answered what is no answer."""
+    """The program ended, or sent an invalid answer."""
 
 
 def packed(message: Any) -> bytes:

@@ -38,7 +38,7 @@ _RELATED = (bool, int, float, complex, str, bytes, list, tuple, dict, set, froze
 
 
 class Asker(Protocol):
-    """The conversation of which a mirror is part."""
+    """The conversation that a mirror is part of."""
 
     def ask(self, *request: Any) -> Any: ...
 

@@ -111,7 +111,7 @@ def adopt_orphans() -> None:
 
 
 def hide() -> None:
-    """Keeps others, and what is forked, from reading or writing this process's memory."""
+    """Keeps other and forked processes from reading or writing this process's memory."""
     _libc().prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
 
 

@@ -144,7 +144,7 @@ class Peer:
             self._reading -= 1
 
     def _node(self, encoder: values.Encoder, value: Any, by_value: bool) -> list[Any]:
-        """The node of what is no plain data: its number, and what the other side must know."""
+        """The node of an object, not plain data: its number, and what the other side must know."""
         if isinstance(value, type):
             return self._class_node(encoder, value)
         ref = mirrors.ref_of(value)

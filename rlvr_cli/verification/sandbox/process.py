@@ -156,7 +156,7 @@ class Sandbox:
         return bool(select.select([self._control], [], [], 0)[0])
 
     def _ended(self) -> int | None:
-        """The exit code of the process that held the tests; None where the server died."""
+        """The exit code of the process that ran the tests; None if the server died."""
         assert self._control
         self._is_clearing = False
         with contextlib.suppress(OSError):

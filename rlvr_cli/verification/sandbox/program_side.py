@@ -185,7 +185,7 @@ class ProgramSide(objects.Peer):
 
 
 def serve(job: dict[str, Any], asks: int, answers: int) -> None:
-    """The child: runs the program, says what it defines, and does what it is asked for."""
+    """The child: runs the program, reports what it defines, and answers requests."""
     side = ProgramSide(asks, answers)
     program = job["program"]
     if "asyncio" in program:

@@ -21,8 +21,8 @@ from typing import Any, NoReturn
 
 from rlvr_cli.verification.sandbox import child, guard, namespaces, runner, seccomp
 
-KILL, RUN = b"k", b"r"  # what it is asked
-ENDED = struct.Struct("!i")  # what it answers: the exit code of the process that held the tests
+KILL, RUN = b"k", b"r"  # requests to it
+ENDED = struct.Struct("!i")  # its answer: the exit code of the process that ran the tests
 # What programs import most, so that a fork has it. Not `threading` and `random` nor what imports
 # them: their work after each fork takes longer than importing them where they are used.
 _WARM = (
@@ -74,7 +74,7 @@ class _Allowed:
 
 
 def _warm_up(setup: dict[str, Any]) -> str | None:
-    """Imports what programs need; why a module that was asked for cannot be."""
+    """Imports what programs need; returns why a requested module cannot be imported."""
     for name in _WARM:
         importlib.import_module(name)
     sys.meta_path.append(_Allowed(setup["paths"], setup["tops"]))

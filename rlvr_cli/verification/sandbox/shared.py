@@ -62,7 +62,7 @@ def replace(value: Any, base: Any, items: list[Any]) -> None:
 
 
 class Shared:
-    """The containers that exist on both sides, with what they held when a message last went."""
+    """The containers that exist on both sides, with their contents at the last message."""
 
     def __init__(self, first: int) -> None:
         self._next = first  # the sides number theirs by even and odd
@@ -103,7 +103,7 @@ class Shared:
         return [key for key, n in zip(self._known, counts, strict=True) if n <= _REFERENCES]
 
     def drop_unused(self, keys: list[int]) -> list[int]:
-        """Forgets those of `keys`, and then what only they held; returns all of them."""
+        """Forgets those of `keys`, and then those that only they refer to; returns all of them."""
         gone, todo = [], keys
         while todo:
             parts: dict[int, None] = {}

@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-_MOST = 1 << 20  # bytes that are kept between two messages
+_MOST = 1 << 20  # bytes to buffer between two messages
 CUT = "\ufffd[the rest of the output is cut]"
 
 
@@ -42,7 +42,7 @@ def writer(raw: Printed) -> io.TextIOWrapper:
 
 
 class Asked(io.RawIOBase):
-    """A stdin whose lines are asked for, one after the other."""
+    """A stdin whose lines are requested one at a time."""
 
     def __init__(self, line: Callable[[], str]) -> None:
         self._line = line

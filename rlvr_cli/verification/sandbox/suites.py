@@ -282,7 +282,7 @@ class _Fixtures:
 
 
 def _close(sources: list[Any]) -> None:
-    """Runs what fixtures have behind their `yield`, the last one first."""
+    """Runs the code of fixtures after their `yield`, the last one first."""
     for source in reversed(sources):
         if inspect.isgenerator(source):
             next(source, None)

@@ -1,4 +1,4 @@
-"""Values of Python as JSON and back, for two processes of which one must not trust the other.
+"""Values of Python as JSON and back, for two processes, one of which must not trust the other.
 
 A message is a table of nodes: an item of a node is a scalar, or `[n]` for the node number n. So
 what is contained twice stays one object, what contains itself does too, and no depth is too deep.
@@ -26,7 +26,7 @@ from rlvr_cli.verification.sandbox.shared import (
     replace,
 )
 
-_SMALL = 1 << 62  # whole numbers from here on are written in hexadecimal, as JSON's digits are slow
+_SMALL = 1 << 62  # integers from here on are written in hexadecimal, as JSON's digits are slow
 _CONSTANTS: dict[str, Any] = {"...": ..., "NotImplemented": NotImplemented}
 _TYPES: dict[str, type] = {
     name: value
@@ -145,7 +145,7 @@ class Encoder:
 
 
 class _Counting(Encoder):
-    """Finds how many references there are to what one container alone refers to."""
+    """Counts the references to objects that only one container refers to."""
 
     count = 0
 

@@ -21,7 +21,7 @@ _FOLDER = "verifiers"
 
 @dataclass(frozen=True)
 class Joined:
-    """Verifiers that are asked of the same completion; with `golds` each, one gold for each."""
+    """Verifiers that all read the same completion; with `golds` each, one gold for each."""
 
     how: How
     of: tuple[str, ...]

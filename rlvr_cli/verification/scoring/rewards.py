@@ -99,7 +99,7 @@ def _short_name(spec: str) -> str:
 
 
 def names() -> list[str]:
-    """The verifiers that can be named alone: `custom` is what a file's function becomes."""
+    """The verifiers that a spec can name; not `custom`, which a file's function becomes."""
     others = ("custom", *joins.JOINS, joins.BY)
     return [name for name in registry.names(_FOLDER) if name not in others]
 
@@ -279,7 +279,7 @@ def _weighted(text: str) -> Iterator[tuple[float, str]]:
 
 
 def require_services(parts: Iterable[Part]) -> None:
-    """An error if a verifier asks a service that cannot be asked now."""
+    """An error if the service of a verifier does not answer."""
     for part in parts:
         if isinstance(part.verifier, Remote):
             part.verifier.check()

@@ -1,4 +1,4 @@
-"""Verdicts on many completions: each distinct question is asked once."""
+"""Verdicts on many completions: each distinct question is verified once."""
 
 import hashlib
 import json

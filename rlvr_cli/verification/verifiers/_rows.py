@@ -10,7 +10,7 @@ _TRIES = 5_000  # columns that are put in a place, while one for each is looked 
 
 
 class TooManyColumns(Exception):
-    """Columns are so much alike that their order cannot be found."""
+    """Columns are so much alike that their order is ambiguous."""
 
 
 @dataclass(frozen=True)
@@ -74,5 +74,5 @@ def _match(left: Sequence[Row], right: Sequence[Row], ordered: bool) -> bool:
 
 
 def _plain(row: Row) -> Row:
-    """A row in which numbers that differ by rounding alone are one."""
+    """A row in which numbers that differ only by rounding are one."""
     return tuple(float(f"{value:.9g}") if isinstance(value, float) else value for value in row)

@@ -7,7 +7,7 @@ EQUALITY: Equality = "text"
 
 
 def build(*, of: tuple[str, ...] = (), golds: Golds = "shared") -> Joined:
-    """The verifiers of `of`, each asked of the same completion; `golds` each: gold i for part i.
+    """The verifiers of `of`, which all read the same completion; `golds` each: gold i for part i.
 
     Golds for each are those of a JSON list.
     """

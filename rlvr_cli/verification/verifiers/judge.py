@@ -30,7 +30,7 @@ _URL_VARIABLE, _KEY_VARIABLE = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 
 @dataclass(frozen=True)
 class _Judge:
-    """How a judge is asked, and how its reply is read."""
+    """The requests to a judge, and how its reply is read."""
 
     endpoint: Endpoint
     request: str  # JSON of the fields of each request but its messages
@@ -191,28 +191,28 @@ def _verdict(
         "mark": hashlib.sha256(completion.encode(errors="replace")).hexdigest()[:16],
     }  # fmt: skip
     criteria = _criteria(judge, answer, extra)
-    said, met = [], []
+    replies, met = [], []
     try:
         for criterion in criteria:
             text = rubrics.filled(judge.template, values | {"criterion": criterion.text})
-            said.append(f"{criterion.points:g} points, {criterion.text}\n")
-            reply = _reply(judge, connection, text, said)
+            replies.append(f"{criterion.points:g} points, {criterion.text}\n")
+            reply = _reply(judge, connection, text, replies)
             met.append(
                 judge.scale.share(grades.read(reply, judge.scale, judge.read)) >= judge.passing
             )
         if criteria:
             reward = rubrics.share(criteria, met)
         else:
-            reply = _reply(judge, connection, rubrics.filled(judge.template, values), said)
+            reply = _reply(judge, connection, rubrics.filled(judge.template, values), replies)
             reward = judge.scale.share(grades.read(reply, judge.scale, judge.read))
     except NoGrade as error:
-        return Verdict("error", reason=_kept(f"{error}: {''.join(said)}"))
+        return Verdict("error", reason=_kept(f"{error}: {''.join(replies)}"))
     correct = reward >= judge.passing
-    return Verdict("ok", reward, correct, reason=_kept("".join(said)))
+    return Verdict("ok", reward, correct, reason=_kept("".join(replies)))
 
 
-def _reply(judge: _Judge, connection: Client, text: str, said: list[str]) -> str:
-    """The text of a reply, which is added to what was `said`; NoGrade if it is none or is cut."""
+def _reply(judge: _Judge, connection: Client, text: str, replies: list[str]) -> str:
+    """The text of a reply, which is added to `replies`; NoGrade if it is empty or cut off."""
     body = json.loads(judge.request) | {"messages": [{"role": "user", "content": text}]}
     answer = connection.ask("POST", "/chat/completions", body)
     try:
@@ -226,7 +226,7 @@ def _reply(judge: _Judge, connection: Client, text: str, said: list[str]) -> str
         raise Failed(f"{judge.endpoint.host} answers with no completion of a chat") from None
     if isinstance(content, list):  # content in parts, as some servers send it
         content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
-    said.append(f"{content.strip()}\n" if said else content.strip())
+    replies.append(f"{content.strip()}\n" if replies else content.strip())
     if refusal := message.get("refusal"):
         raise NoGrade(f"the judge refuses: {refusal}")
     if reason not in (None, "stop", "eos"):
@@ -243,9 +243,9 @@ def _kept(text: str) -> str:
 
 
 def _check_service(judge: _Judge) -> None:
-    """An error where the judge cannot be asked: it is away, refuses the key, or has no such model.
+    """An error if the judge is not available: it is away, refuses the key, or lacks the model.
 
-    What was answered once in this process is not asked again.
+    Each judge is checked only once in a process.
     """
     _answered(judge.endpoint, judge.request)
 
@@ -261,9 +261,9 @@ def _answered(endpoint: Endpoint, request: str) -> None:
             connection.ask("POST", "/chat/completions", json.loads(request) | body)
         except Refused as error:
             raise UsageError(
-                f"the judge `{model}` refuses what it is asked: {error}",
-                "fix what it names: `temperature=none`, `seed=none` and `max_tokens=none` leave a "
-                "field of the request out, `body={...}` adds some",
+                f"the judge `{model}` refuses the request: {error}",
+                "change the field that it names: `temperature=none`, `seed=none` and "
+                "`max_tokens=none` leave one out, `body={...}` adds some",
             ) from None
         except Failed as error:
             raise _unusable(endpoint, model, error, listed if error.code == 404 else []) from None
@@ -282,7 +282,7 @@ def _models(connection: Client) -> list[str]:
 
 
 def _unusable(endpoint: Endpoint, model: str, error: Failed, listed: list[str]) -> UserError:
-    text = f"the judge `{model}` cannot be asked: {error}"
+    text = f"the judge `{model}` is not available: {error}"
     if error.code in (401, 403):
         variable = endpoint.key_variable
         held = "that key is not accepted" if os.environ.get(variable) else "it is not set"

@@ -52,7 +52,7 @@ def build(
     """The verifier of mathematics; docs/verifiers/math.md has a table of what each option decides.
 
     Nothing is read from a text that was cut off (`unfinished`) or that marks no answer
-    (`unanchored`), unless asked. An answer of more than `max_length` characters is none.
+    (`unanchored`) by default. An answer of more than `max_length` characters is none.
     `tolerance` is relative, and counts only where a side is a decimal and the gold no integer.
     """
     if not 0 <= tolerance < 1:

@@ -157,7 +157,7 @@ def _gold(paths: tuple[Path, ...], text: str, compare: Compare, seconds: float) 
 def _tie_ends(
     path: Path, text: str, names: list[str], rows: list[_rows.Row], seconds: float
 ) -> list[int]:
-    """Where the rows end that the gold's ORDER BY holds equal; each row alone where unknown."""
+    """Where runs of rows end that are equal under the gold's ORDER BY; every row if unknown."""
     alone = [place + 1 for place in range(len(rows))]
     terms, place = query.order_terms(text)
     columns = [name.casefold() for name in names]

@@ -1,6 +1,6 @@
 """Whether a text equals, contains or matches the gold, and how long it is.
 
-`text:match=contains`, `text:match=regex`, `text:words=[50,100]`; all that is asked for must hold.
+`text:match=contains`, `text:match=regex`, `text:words=[50,100]`; all given conditions must hold.
 """
 
 import json
@@ -67,7 +67,7 @@ def build(
 
     `match` compares the text with `answer`, a text or a JSON list of texts, of which any or all
     must match (`golds`). `regex` searches for a regular expression of Python, in a process that is
-    killed after `timeout_s`. `auto` is `equal`, or `none` where a length is asked for: the gold is
+    killed after `timeout_s`. `auto` is `equal`, or `none` if a length is given: the gold is
     not read then. `case=lenient` ignores case, `space=lenient` takes runs of white space for one
     space. `reads=answer` takes a marked short answer, as `qa` does. A length is a range, as in
     `words=[50,100]` or `lines=[3,none]`.

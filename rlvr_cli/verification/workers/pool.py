@@ -208,7 +208,7 @@ class Pool:
         tasks: Sequence[Task],
         selector: selectors.BaseSelector,
     ) -> Iterator[tuple[int, Answer]]:
-        """What a process that ended had still said, and the fault of the task that it was at."""
+        """The last results of a process that ended, and the fault of the task that it was at."""
         yield from self._answers(worker, tasks)
         index = worker.given.popleft() if worker.given else None
         status = self._drop(worker, queue, selector, is_dead=True)
@@ -255,7 +255,7 @@ class Pool:
         return task.limits.seconds + first
 
     def _answers(self, worker: _Worker, tasks: Sequence[Task]) -> Iterator[tuple[int, Answer]]:
-        """What a worker has said since it was last asked; the next task's clock starts then."""
+        """The results of a worker since the last call; the next task's clock starts then."""
         while not worker.is_gone:
             try:
                 data = worker.channel.recv(1 << 20)

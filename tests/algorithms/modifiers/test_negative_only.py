@@ -72,5 +72,5 @@ def test_an_all_wrong_group_gives_nothing(advantages):
 
 @pytest.mark.parametrize("base, kept", [("psr", "above"), ("nsr", "below")])
 def test_an_objective_of_one_sign_is_refused_by_that_sign(base, kept):
-    with pytest.raises(UsageError, match=f"advantages {kept} 0 alone"):
+    with pytest.raises(UsageError, match=f"only has advantages {kept} 0"):
         objective.build(f"{base}+negative-only")

@@ -115,6 +115,6 @@ def test_what_it_reads_and_over_what_its_ratio_spans():
 
 
 def test_a_charge_in_the_reward_needs_advantages_of_rewards():
-    with pytest.raises(UsageError, match="reads verdicts alone"):
+    with pytest.raises(UsageError, match="reads only verdicts"):
         objective.build("topr+overlong:buffer=4")
     objective.build("topr:advantage=group-norm+overlong:buffer=4")

@@ -42,7 +42,7 @@ def sampled(rlvr, prompts, server):
 def test_a_hosted_model_is_asked_by_messages_and_evaluated(sampled, rlvr, server):
     ran, table = sampled("--system", "Be brief.", "--suffix", "?")
     assert ran.code == 0, ran.err
-    assert "without token ids, to be scored and evaluated, not trained on" in ran.err
+    assert "without token ids, which can be scored and evaluated, but not trained on" in ran.err
     assert "rollout: 6 completions, 0 cut off at the limit, 0 skipped; " in ran.err
     assert table["completion"].to_pylist() == ["\\boxed{3}"] * 2 + ["\\boxed{4}"] * 2 + [
         "\\boxed{5}"] * 2  # fmt: skip
@@ -73,7 +73,7 @@ def test_training_on_text_is_refused_in_one_line(sampled, rlvr, refused, words):
     rlvr("score", "r", "--out", "s")
     rlvr("advantage", "s", "--out", "a")
     err = refused(3, *words)
-    assert f"`r` holds text without token ids, of `{MODEL}`, which a server alone has" in err
+    assert f"`r` holds text without token ids, of `{MODEL}`, which only a server has" in err
     assert "sample again with --model DIR, the policy's files" in err
 
 

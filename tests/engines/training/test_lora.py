@@ -184,9 +184,9 @@ def test_broken_adapters_are_refused(copy, damage):
 @pytest.mark.parametrize(
     ("given", "found"),
     [
-        ({}, "asked for is --lora-rank 0"),
-        ({"lora_rank": 8}, "asked for is --lora-rank 8 --lora-alpha 16"),
-        ({"lora_rank": 4, "lora_alpha": 4}, "asked for is --lora-rank 4 --lora-alpha 4"),
+        ({}, "the options are --lora-rank 0"),
+        ({"lora_rank": 8}, "the options are --lora-rank 8 --lora-alpha 16"),
+        ({"lora_rank": 4, "lora_alpha": 4}, "the options are --lora-rank 4 --lora-alpha 4"),
         ({"lora_rank": 4, "lora_targets": "q_proj"}, "--lora-targets q_proj"),
     ],
 )

@@ -74,7 +74,7 @@ def test_json_lines_hold_the_images_as_openais_parts(scores, tmp_path):
 def test_a_format_without_images_says_how_many_it_leaves_out(scores, tmp_path, format):
     sent = exchange.send_out(scores, tmp_path / "x", format)
     [remark] = sent.remarks
-    assert remark.startswith(f"`{format}` has no place for images: 2 images of 1 prompt left out")
+    assert remark.startswith(f"`{format}` cannot hold images: 2 images of 1 prompt left out")
 
 
 def test_a_text_that_would_be_taken_for_an_image_is_refused(tmp_path):
