@@ -174,8 +174,8 @@ def test_recorded_steps_are_all_the_first_and_then_two_percent_apart():
         ("grpo+is-correction:normalize=true", "leave normalize=true out"),
         ("apo", "anchors to 8"),
         ("grop", "did you mean"),
-        ("otb", "tells apart actions of one reward"),
-        ("pass-at-k:form=full", "tells apart actions of one reward"),
+        ("otb", "treats actions of equal reward differently"),
+        ("pass-at-k:form=full", "treats actions of equal reward differently"),
     ],
 )
 def test_an_objective_without_meaning_for_actions_is_refused(algo, found):

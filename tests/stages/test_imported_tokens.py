@@ -55,7 +55,7 @@ def test_an_objective_that_does_not_read_them_says_so(rlvr, chain, jsonl, tmp_pa
     rlvr("import", jsonl(*rows_of(chain)), "--model", "builtin", "--out", tmp_path)
     rlvr("advantage", tmp_path / "scores")
     ran = rlvr("train-step", tmp_path / "advantages", "--model", "builtin")
-    assert ran.code == 0 and "imported with the log-probs of what sampled them" in ran.err
+    assert ran.code == 0 and "imported with the sampler's log-probs" in ran.err
 
 
 def choice(text, logps, **more):

@@ -24,5 +24,5 @@ def test_weights_that_were_not_loaded_are_noticed(tmp_path):
 
 def test_files_of_which_nothing_can_be_compared_are_refused(tmp_path):
     save_file({"q": torch.ones(2)}, tmp_path / "model.safetensors")
-    with pytest.raises(ValueError, match="none can be compared"):
+    with pytest.raises(ValueError, match="no weight can be compared"):
         worker._require(model(torch.ones(2), torch.ones(6)), tmp_path)
