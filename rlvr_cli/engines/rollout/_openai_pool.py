@@ -52,8 +52,8 @@ class Server:
             self.rests_until = now + rest
             if rest > _REPORTED_S and not self.is_out:
                 console.say(
-                    f"rollout: {error}; the next request follows in {rest:.0f} s, as it asks. Finished "
-                    "completions are kept if you end this command"
+                    f"rollout: {error}; the next request follows in {rest:.0f} s, as it asks; "
+                    "finished completions are kept if you end this command"
                 )
 
     def _rest_s(self, after_s: float | None) -> float:

@@ -191,7 +191,7 @@ def test_a_choice_that_failed_is_asked_again_and_says_why(sampled, server):
     ("fault", "said", "hint"),
     [
         ((404, {}, {"error": {"message": "no such model"}}), "404", "hint: check model=, and"),
-        ((402, {}, {"error": {"message": "no credits"}}), "402", "hint: mend what it says, and"),
+        ((402, {}, {"error": {"message": "no credits"}}), "402", "hint: fix what it reports, and"),
         ((200, {"Content-Type": "text/event-stream"}, b"data: {}\n\n"), "streams its answer",
          "the server must answer as a whole, not as a stream"),
         ((200, {}, b"<!DOCTYPE html><title>x"), "answers with a page", "hint: check url=, which"),
@@ -231,7 +231,7 @@ def test_a_server_that_loads_is_waited_for_before_its_sampling_is_set(sampled, s
     server.shape, server.busy = "vllm", 4
     ran, table = sampled(retries=6)
     assert ran.code == 0 and table.num_rows == 6, ran.err
-    assert "answers 503 Service Unavailable: Loading model (3 tries); it is asked again" in ran.err
+    assert "answers 503 Service Unavailable: (3 tries); the next request follows" in ran.err
     assert all(body["top_k"] == -1 for body in server.seen)
 
 
