@@ -219,7 +219,7 @@ def test_a_row_with_a_sound_is_unusable(refused, tmp_path):
     turns = [{"role": "user", "content": "<audio>What is that?"}]
     row = {"messages": turns, "answer": "a bell", "audios": ["1.mp3"]}  # as of LLaMA-Factory
     err = refused(3, "prompts", jsonl(tmp_path, row), "--out", tmp_path / "p")
-    assert "row 1 can be no prompt: it has a sound, and images alone are read" in err
+    assert "row 1 can be no prompt: it has a sound, and only images are read" in err
 
 
 def test_a_row_with_a_part_of_another_kind_is_refused_or_left_out(refused, made, tmp_path):
