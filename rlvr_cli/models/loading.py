@@ -42,6 +42,8 @@ def _read(path: Path, *, reads_images: bool) -> Any:
         model, loading = pretrained.model(path, reads_images=reads_images, dtype=torch.float32)
     except UserError:
         raise
+    except ImportError as error:
+        raise pretrained.lacks_package(path, error) from error
     except Exception as error:  # a broken file may raise anything
         raise DataError(
             f"cannot load `{path}`: {first_line(error)}", "copy or save the model again"

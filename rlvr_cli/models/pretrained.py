@@ -6,11 +6,12 @@ imports. The first is never run, and the second is refused. Weights are safetens
 pickles of which torch reads tensors alone (`weights_only`).
 """
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.errors import DataError, first_line
+from rlvr_cli.errors import Advice, DataError, UsageError, first_line
 from rlvr_cli.models import weight_files
 from rlvr_cli.runtime import later
 
@@ -88,8 +89,21 @@ def model(
     return loaded
 
 
+def lacks_package(source: Path | str, error: ImportError) -> UsageError:
+    """A model whose loading needs a package that is not installed."""
+    return UsageError(f"cannot load `{source}`: {first_line(error)}", "install what it names")
+
+
 def check_complete(source: Path | str, loading: dict[str, Any]) -> None:
-    """DataError where weights are missing, by what `model` says of its loading."""
+    """DataError where weights are missing, by what `model` says of its loading; says which of the
+    stored ones the model has no place for."""
+    if unused := sorted(loading["unexpected_keys"]):
+        warnings.warn(
+            f"{len(unused)} of the weights in `{source}` are not used, {unused[0]} among them: the "
+            f"model of its {_CONFIG} has no place for them",
+            Advice,
+            stacklevel=2,
+        )
     if missing := sorted(loading["missing_keys"]):
         raise DataError(
             f"`{source}` lacks {len(missing)} of the model's weights, {missing[0]} among them",

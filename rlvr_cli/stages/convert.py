@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlvr_cli.errors import DataError, UsageError, UserError, first_line
-from rlvr_cli.models import checkpoints, hub, lora, policy as policies, pretrained, processors
+from rlvr_cli.models import (
+    checkpoints,
+    hub,
+    lora,
+    policy as policies,
+    pretrained,
+    processors,
+    quantized,
+)
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.storage import atomic, disk
 
@@ -101,6 +109,8 @@ def _load(place: str, adapters: Policy | None, dtype: Dtype) -> tuple[Any, Any]:
         )
     except UserError:
         raise
+    except ImportError as error:
+        raise pretrained.lacks_package(place, error) from error
     except Exception as error:  # a broken file may raise anything
         disk.refuse(error)
         raise DataError(
@@ -108,6 +118,7 @@ def _load(place: str, adapters: Policy | None, dtype: Dtype) -> tuple[Any, Any]:
             "name a directory, a GGUF file or a hub name of a model that it knows",
         ) from error
     pretrained.check_complete(place, info)
+    loaded = quantized.dequantize(loaded, place)
     if adapters:
         lora.attach(loaded, adapters.path)
         lora.merge(loaded)

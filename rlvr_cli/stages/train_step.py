@@ -18,7 +18,7 @@ from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.memory_estimate import phases
 from rlvr_cli.memory_estimate.model_size import shape_of
-from rlvr_cli.models import lora, policy as policies
+from rlvr_cli.models import lora, policy as policies, quantized
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Row, TrainingEngine
 from rlvr_cli.runtime import device, distributed
@@ -236,6 +236,7 @@ def check(options: UpdateOptions, objective: Objective, policy: Policy) -> None:
             f"{distributed.current().size} processes were started, and --trainer local is for one",
             "use --trainer deepspeed, or start one process",
         )
+    quantized.check_plain(policy)
     lora.check(policy.path, options)
     if options.train_vision:
         _check_vision(options, policy)
