@@ -64,7 +64,7 @@ def _listed(server: Server, retries: int) -> list[dict[str, Any]]:
     except Failed as error:
         if error.code not in BUSY or retries <= _RETRIES:
             raise
-        console.say(f"rollout: {error}; it is asked again")
+        console.say(f"rollout: {error}; trying again")
         return _models(server, retries - _RETRIES)
 
 

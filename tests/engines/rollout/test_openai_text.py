@@ -231,7 +231,7 @@ def test_a_server_that_loads_is_waited_for_before_its_sampling_is_set(sampled, s
     server.shape, server.busy = "vllm", 4
     ran, table = sampled(retries=6)
     assert ran.code == 0 and table.num_rows == 6, ran.err
-    assert "answers 503 Service Unavailable: Loading model (3 tries); the next" in ran.err
+    assert "answers 503 Service Unavailable: Loading model (3 tries); trying again" in ran.err
     assert all(body["top_k"] == -1 for body in server.seen)
 
 
