@@ -11,6 +11,10 @@ _SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</M
 _UNKNOWN = (
     b"<Error><Code>InvalidAccessKeyId</Code><Message>The key does not exist.</Message></Error>"
 )
+_ELSEWHERE = (
+    b"<Error><Code>AuthorizationHeaderMalformed</Code><Message>The authorization header is "
+    b"malformed; the region 'us-east-1' is wrong; expecting 'eu-west-1'</Message></Error>"
+)
 _NO_UPLOAD = (
     b"<Error><Code>NoSuchUpload</Code>"
     b"<Message>The specified upload does not exist.</Message></Error>"
@@ -22,7 +26,8 @@ class S3Server:
     """Serves in threads of this process; `fault(method, path)` may name what goes wrong.
 
     `busy` is answered with 503; `cut` closes the connection without an answer, and `lost` does so
-    once what was asked is done; `gone` says that there is no such upload.
+    once what was asked is done; `gone` says that there is no such upload, `elsewhere` that the
+    bucket is in another region.
     """
 
     def __init__(self) -> None:
@@ -64,6 +69,9 @@ class S3Server:
         if fault == "busy":
             start("503 Slow Down", [("Content-Type", "application/xml")])
             return [_SLOW_DOWN]
+        if fault == "elsewhere":
+            start("400 Bad Request", [("Content-Type", "application/xml")])
+            return [_ELSEWHERE]
         if fault == "gone":
             start("404 Not Found", [("Content-Type", "application/xml")])
             return [_NO_UPLOAD]

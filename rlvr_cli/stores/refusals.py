@@ -30,6 +30,12 @@ _REFUSED = re.compile(
     r"account_name|connection string",
     re.IGNORECASE,
 )
+# What S3 says of a bucket elsewhere: of its region, or in general.
+_ELSEWHERE = re.compile(
+    r"AuthorizationHeaderMalformed|PermanentRedirect|IllegalLocationConstraint|"
+    r"region '[\w-]*' is wrong|must be addressed using the specified endpoint",
+    re.IGNORECASE,
+)
 _NO_BUCKET = re.compile(r"NoSuchBucket|bucket does not exist|container does not exist", re.I)
 
 
@@ -58,6 +64,11 @@ def explained(error: Exception, url: str, what: str) -> UserError:
     is_lost = extra in ("gcs", "azure") and isinstance(error, FileNotFoundError)
     if (is_lost and what == "written") or _NO_BUCKET.search(str(error)):
         return DataError(f"the bucket of `{place}` does not exist", "check its name, or make it")
+    if extra == "s3" and _ELSEWHERE.search(str(error)):
+        return UserError(
+            f"the bucket of `{place}` is in another region: {said}",
+            "set AWS_DEFAULT_REGION to its region, and AWS_ENDPOINT_URL if that names one",
+        )
     if isinstance(error, PermissionError) or _REFUSED.search(f"{type(error).__name__} {error}"):
         hint = _CREDENTIALS.get(extra, "check the credentials that its library reads")
         return UserError(f"`{place}` cannot be {what} with these credentials: {said}", hint)

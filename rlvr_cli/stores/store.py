@@ -16,7 +16,7 @@ from typing import Any
 
 from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.storage import disk
-from rlvr_cli.stores import refusals
+from rlvr_cli.stores import azure, refusals
 from rlvr_cli.stores.listing import THREADS
 from rlvr_cli.stores.refusals import EXTRAS
 from rlvr_cli.terminal import escape
@@ -52,6 +52,8 @@ def url_of(value: object) -> str | None:
     if match is None:
         return None
     scheme, chain, slashes, rest = match.groups()
+    if scheme.lower() in EXTRAS:  # which fsspec knows in small letters alone
+        scheme = scheme.lower()
     if len(slashes) == 1 and (chain or scheme).rpartition(":")[2].lower() not in _schemes():
         return None
     if scheme.lower() in ("file", "local") and not chain:
@@ -103,6 +105,13 @@ class Store:
                 else f"`{self.shown}` names no bucket",
                 f"name a place, as in {self.shown if place else self._scheme + '://BUCKET'}/NAME",
             )  # fmt: skip
+        if self._scheme in EXTRAS and (parts := {"", ".", ".."} & {*place.split("/")}):
+            shorter = "/".join(part for part in place.split("/") if part not in parts)
+            raise UsageError(
+                f"`{self.shown}` has a part `{min(parts)}`, which stores and libraries read "
+                "in different ways",
+                f"name the place without it, as in {self._scheme}://{escape.redacted(shorter)}",
+            )
         for name in _LOGGERS:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         for name, value in _GCSFS.items():
@@ -111,6 +120,8 @@ class Store:
             fs, path = fsspec.core.url_to_fs(self.url)
             with contextlib.suppress(AttributeError):
                 fs.dircache.use_listings_cache = False
+            if EXTRAS.get(self._scheme) == "azure":
+                azure.prepare(fs)
         return fs, path
 
     @property

@@ -1,5 +1,6 @@
 """URLs of stores, and what is said where one cannot be opened, read or written."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -106,6 +107,56 @@ def test_wrong_credentials_and_none_are_said_without_them(bucket, monkeypatch):
     with pytest.raises(UserError, match="with these credentials"):
         pull.look(at(bucket.url("x")))
     bucket.forget_connections()
+
+
+def test_a_bucket_of_another_region_says_what_to_set(bucket):
+    bucket.server.fault = lambda method, path: "elsewhere"
+    with pytest.raises(UserError, match=r"in another region: .*'eu-west-1'") as caught:
+        at(bucket.url("x")).files()
+    assert "set AWS_DEFAULT_REGION" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("url", "without"),
+    [("s3://bucket//a/b", "s3://bucket/a/b"), ("gs://bucket/a//b", "gs://bucket/a/b"),
+     ("s3://bucket/../a", "s3://bucket/a"), ("S3://bucket/./a", "s3://bucket/a")],
+)  # fmt: skip
+def test_parts_that_stores_read_in_different_ways_are_refused(url, without):
+    with pytest.raises(UsageError, match="has a part") as caught:
+        at(url)
+    assert caught.value.hint.endswith(f"as in {without}")
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"AZURE_STORAGE_ACCOUNT_NAME": "an-account-of-nobody"},
+        {"AZURE_STORAGE_CONNECTION_STRING": "AccountName=a;AccountKey=a2V5;"
+         "BlobEndpoint=http://127.0.0.1:9/a"},
+    ],
+)  # fmt: skip
+def test_azure_refuses_before_a_user_gives_up(monkeypatch, environment, slept):
+    pytest.importorskip("adlfs").AzureBlobFileSystem.clear_instance_cache()
+    for name in ("NAME", "KEY"):
+        monkeypatch.delenv(f"AZURE_STORAGE_ACCOUNT_{name}", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UserError):
+        at("az://box/runs").files()
+    assert sum(slept) < 60  # libraries alone wait two minutes
+
+
+@pytest.fixture
+def slept(monkeypatch):
+    """The seconds that are waited between tries: asked for, and not waited."""
+    asked, sleep = [], asyncio.sleep
+
+    async def at_once(seconds, *result):
+        asked.append(seconds)
+        return await sleep(0, *result)
+
+    monkeypatch.setattr(asyncio, "sleep", at_once)
+    return asked
 
 
 def test_what_another_process_writes_is_seen_at_once(bucket):
