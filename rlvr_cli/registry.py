@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.errors import Untrusted, UsageError, UserError, first_line
-from rlvr_cli.specs import grammar, option_types, user_code, values
+from rlvr_cli.specs import foreign, grammar, option_types, user_code, values
 from rlvr_cli.specs.grammar import Spec
 
 _ROOT = Path(__file__).parent
@@ -313,7 +313,8 @@ def _unknown(folder: str, name: str) -> UsageError:
     if name.endswith(".py"):
         hint = f"name a function of the file, as in `{grammar.file_name(name, 'build')}`"
     else:
-        near = " or ".join(f"`{other}`" for other in _nearest(name.lower(), known))
+        like = foreign.parts(folder, name) or _nearest(name.lower(), known)
+        near = " or ".join(f"`{other}`" for other in like)
         hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
     return UsageError(f"unknown {noun} `{name}`", hint)
 

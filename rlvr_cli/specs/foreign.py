@@ -3,6 +3,8 @@
 Of TRL's GRPOConfig and scripts, verl, OpenRLHF, open-instruct, vLLM and Hugging Face's Trainer.
 """
 
+from collections.abc import Iterable
+
 # Their names, with underscores and without dashes in front: ours, in the order of preference.
 OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("lr", "actor_lr", "actor_learning_rate"), ("learning_rate",)),
@@ -107,6 +109,75 @@ _SPECS: dict[str, tuple[str, str]] = {
     **{name: ("track", name) for name in ("tensorboard", "wandb", "trackio", "mlflow")},
     "use_wandb": ("track", "wandb"),
 }  # fmt: skip
+
+# What the losses, estimators and corrections of other trainers are called here, as a spec.
+PARTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "objectives": {
+        **dict.fromkeys(("ppo", "ppo_clip", "vanilla", "regular", "dual_clip", "group_norm"),
+                        ("grpo", "dapo")),
+        **dict.fromkeys(("geo_mean", "geometric_mean"), ("gmpo",)),
+        **dict.fromkeys(("future_kl", "fipo_loss"), ("fipo",)),
+        **dict.fromkeys(("optimal_token_baseline", "tir_optimal_token_baseline"), ("otb",)),
+        "reinforce_plus_plus": ("reinforce:whiten=true",),
+        **dict.fromkeys(("reinforce_plus_plus_baseline", "reinforce_baseline"), ("reinforce-pp",)),
+        **dict.fromkeys(("bnpo", "token_mean"), ("grpo:aggregation=token-mean",)),
+        "kimi15": ("dro",),
+        "dppo": ("dppo-tv", "dppo-kl"),
+        "clip_cov": ("grpo+clip-cov",),
+        "kl_cov": ("grpo+kl-cov",),
+        "spo": ("cfpo",),
+    },
+    "modifiers": {
+        **dict.fromkeys(("tis", "rollout_is", "vllm_importance_sampling_correction", "use_tis"),
+                        ("is-correction",)),
+        "icepop": ("is-correction:kind=icepop",),
+        **dict.fromkeys(("opsm", "use_opsm"), ("off-policy-mask",)),
+        **dict.fromkeys(("rollout_rs", "rejection_sampling", "geometric"), ("reject",)),
+        **dict.fromkeys(("kl_loss", "use_kl_loss", "kl_penalty"), ("kl",)),
+        **dict.fromkeys(("use_kl_in_reward", "kl_reward"), ("kl-in-reward",)),
+        **dict.fromkeys(("entropy_bonus", "entropy_coeff", "entropy_coef"), ("entropy",)),
+        **dict.fromkeys(("mask_truncated_completions", "overlong_filtering", "overlong_filter"),
+                        ("mask-truncated",)),
+        **dict.fromkeys(("overlong_buffer", "soft_overlong_punishment"), ("overlong",)),
+        "top_entropy_quantile": ("top-entropy",),
+    },
+}  # fmt: skip
+
+# What the options of those are called here, where a spec has them.
+_IN_SPECS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("epsilon", "clip_ratio", "cliprange", "eps_clip", "clip_eps", "clip_range"),
+        ("clip_low", "clip_high", "clip", "width"),
+    ),
+    **dict.fromkeys(("epsilon_low", "clip_ratio_low", "eps_clip_low", "cliprange_low"),
+                    ("clip_low", "floor", "low")),
+    **dict.fromkeys(("epsilon_high", "clip_ratio_high", "eps_clip_high", "cliprange_high"),
+                    ("clip_high", "cap", "high")),
+    **dict.fromkeys(("clip_ratio_c", "delta", "eps_clip_c"), ("dual_clip", "c")),
+    **dict.fromkeys(("kl_coef", "kl_loss_coef", "init_kl_coef", "dro_beta"), ("beta", "kl")),
+    **dict.fromkeys(("kl_loss_type", "kl_estimator", "kl_type"), ("estimator",)),
+    **dict.fromkeys(("loss_agg_mode", "loss_reduction"), ("aggregation",)),
+    **dict.fromkeys(("entropy_coeff", "entropy_coef"), ("coef",)),
+    **dict.fromkeys(("decay_rate", "fipo_decay_rate"), ("half_life",)),
+    **dict.fromkeys(("safety_thresh", "fipo_safety_threshold"), ("safety",)),
+    **dict.fromkeys(("future_kl_clip_ratio", "fipo_clip_range"), ("f_low", "f_high")),
+    **dict.fromkeys(("overlong_buffer_len", "soft_punish_cache"), ("buffer",)),
+    **dict.fromkeys(("rollout_is_threshold", "vllm_importance_sampling_cap", "tis_imp_ratio_cap"),
+                    ("cap",)),
+    **dict.fromkeys(("clip_cov_ratio", "kl_cov_ratio", "top_entropy_quantile"), ("share",)),
+    "off_policy_mask_threshold": ("delta",),
+}  # fmt: skip
+
+
+def parts(folder: str, name: str) -> tuple[str, ...]:
+    """The specs that do what a loss, estimator or correction of that name does elsewhere."""
+    return PARTS.get(folder, {}).get(name.lower().replace("-", "_"), ())
+
+
+def in_spec(key: str, known: Iterable[str]) -> list[str]:
+    """Those of a spec's options that another trainer calls `key`."""
+    has = set(known)
+    return [ours for ours in _IN_SPECS.get(key.lower(), ()) if ours in has]
 
 
 def keys(name: str) -> tuple[str, ...]:

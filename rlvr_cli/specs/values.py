@@ -8,7 +8,7 @@ from inspect import Parameter
 from typing import Any, Literal, get_args, get_origin
 
 from rlvr_cli.errors import UsageError
-from rlvr_cli.specs import option_types
+from rlvr_cli.specs import foreign, option_types
 from rlvr_cli.specs.grammar import Value
 
 _NAMELESS = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -81,8 +81,8 @@ def needed(known: dict[str, Parameter]) -> str:
 
 
 def _unknown(name: str, key: str, known: dict[str, Parameter]) -> UsageError:
-    near = difflib.get_close_matches(key, known, n=1)
-    start = f"did you mean `{near[0]}`? " if near else ""
+    near = foreign.in_spec(key, known) or difflib.get_close_matches(key, known, n=1)
+    start = f"did you mean {' or '.join(f'`{other}`' for other in near)}? " if near else ""
     listed = ", ".join(known) or "none"
     return UsageError(
         f"`{name}` has no option `{key}`", f"{start}the options of `{name}` are {listed}"
