@@ -1,7 +1,7 @@
 """Lists objectives, recipes, verifiers and all other names.
 
-One list alone also shows every option with its default, and the objective of each recipe. Entries
-from an installed package name that package. Name an entry to show it alone, or a spec to show code
+A single list also shows every option with its default, and the objective of each recipe. Entries
+from an installed package name that package. Name an entry to show only that, or a spec to show code
 in a file of yours: `rlvr list objectives mine.py:build`.
 
     rlvr list objectives

@@ -86,7 +86,7 @@ class CodedCache(NamedTuple):
 def _shift(key_PKSD: Tensor, length_P: Tensor) -> Tensor:
     """The mean of the last keys of each prompt, [P, K, D]; of the first again where it is short.
 
-    Summed in a fixed order, so that it depends on the prompt alone.
+    Summed in a fixed order, so that it depends only on the prompt.
     """
     prompt_P = torch.arange(len(length_P), device=length_P.device)
     first, *others = (

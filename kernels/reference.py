@@ -209,7 +209,7 @@ def sample(
 
     over the tokens that the policy itself gives at least `min_prob` times its largest probability,
     then over the fewest of the likeliest of those with a mass of `top_p` together and their
-    equals. The noise is `gumbel`'s, so a row depends on its seed and logits alone. A logit of -inf
+    equals. The noise is `gumbel`'s, so a row depends only on its seed and logits. A logit of -inf
     of the policy is never sampled; a memory's must be finite. In float32 or wider.
     """
     check_sample(policy_BV, seed_B, memory_BV, temperature, top_p, min_prob)

@@ -209,7 +209,7 @@ def top_k(
 def _largest(value_NC: Tensor, k: int) -> Tensor:
     """The columns [N, K] of the k largest values in order, of equals the first, and NaN first.
 
-    torch.topk alone leaves the order of equals open; of integers with the column in them it cannot.
+    torch.topk by itself leaves the order of ties open; integers that contain the column have none.
     """
     bits_NC = (value_NC + 0.0).masked_fill(value_NC.isnan(), torch.inf).view(torch.int32).long()
     ordered_NC = torch.where(bits_NC < 0, bits_NC ^ 0x7FFFFFFF, bits_NC)

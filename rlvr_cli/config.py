@@ -99,7 +99,7 @@ class RolloutOptions:
         "", "DLC: sample from the policy minus this model; auto makes a small one", group=DLC
     )
     mu: float = option(
-        0.5, "DLC: weight of the memory model's logits; 0 is the policy alone", least=0, group=DLC
+        0.5, "DLC: weight of the memory model's logits; 0 is the policy itself", least=0, group=DLC
     )
     dlc_min_prob: float = option(
         0.0,

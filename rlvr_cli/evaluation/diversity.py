@@ -202,7 +202,7 @@ def measure(completions: Completions, tallied: Tally, similarities: Sequence[str
         row |= {f"distinct-{n}": v for n, v in enumerate(ngrams.distinct(group.texts), 1)}
         if wrong is not None:
             row["answer entropy"] = answers.entropy(group.right, wrong[p], silent_P[p])
-        # Texts of white space alone are one text, the empty one.
+        # Texts of only white space are one text, the empty one.
         texts = [text if text.strip() else "" for text in group.texts]
         for spec, similarity in similarity_of.items():
             row[f"{spec} similarity"] = Similar.of(texts, similarity).mean()

@@ -1,6 +1,6 @@
 """Which prompts of two sides are the same: those that agree in all that both know of them.
 
-An id alone says little: two tasks of a benchmark both number their documents from 0.
+An id by itself says little: two tasks of a benchmark both number their documents from 0.
 """
 
 import hashlib

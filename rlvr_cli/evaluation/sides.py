@@ -127,7 +127,7 @@ def paired(
 ) -> tuple[list[Side], list[str]]:
     """The sides with the prompts that all have, in the order of the first, and what to know of it.
 
-    Raises DataError where there is no such prompt, or where ids alone are the same.
+    Raises DataError if there is no such prompt, or if only the ids are the same.
     """
     first, *others = sides
     place_of = [{p: p for p in range(len(first.tally.prompt_id))}]

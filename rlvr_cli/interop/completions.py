@@ -152,7 +152,7 @@ class Stream:
     def _parts(self, file: Path) -> Iterator[Any]:
         """Record batches where the columns of a Parquet file are plain enough, else lists of rows.
 
-        Each row is behind its number in the file.
+        Each row follows its number in the file.
         """
         is_parquet = readers.suffix(file) == ".parquet"
         self._is_format = False

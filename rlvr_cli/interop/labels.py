@@ -36,7 +36,7 @@ ABOVE = "say what score is right, as in --correct-above 0.5, or name another col
 class Verdicts:
     """Reads the verdicts of one column, a batch at a time; all must be in the same words.
 
-    1, "1.0", true and the like are right, 0 and false wrong; in a column of 1 and -1 alone -1 is
+    1, "1.0", true and the like are right, 0 and false wrong; in a column of only 1 and -1, -1 is
     wrong; so are the second of each pair of words (`pass/fail`). Above a threshold any number is
     right, any other wrong.
     """

@@ -132,7 +132,7 @@ def squeezing() -> list[Check]:
 def _pull(name: str, suppressed: float | None = None) -> dict[str, Tensor]:
     """What the anchor adds to the update of a group with one error: APO less APO without anchor.
 
-    Actions 0 to 2 are the reference policy's likeliest three; action 5 alone is right.
+    Actions 0 to 2 are the reference policy's likeliest three; only action 5 is right.
     """
     logits_SA = random_logits(name, spread=1.0)
     if suppressed is not None:

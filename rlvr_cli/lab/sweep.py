@@ -33,7 +33,7 @@ class LabRun:
 
     @property
     def columns(self) -> list[str]:
-        """One for each query and action, as in `persian_cat`; the action alone if no query is
+        """One for each query and action, as in `persian_cat`; only the action if no query is
         named."""
         queries = [f"{query}_" if query else "" for query in self.system.queries]
         return [f"{query}{action}" for query in queries for action in self.system.actions]

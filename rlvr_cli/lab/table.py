@@ -15,7 +15,7 @@ _LARGEST = 10**7
 class AdvantageTable:
     """The advantages of groups, each a rollout batch of its own.
 
-    Estimators see rewards alone, and an action's reward is fixed: completions of equal reward
+    Estimators see only rewards, and an action's reward is fixed: completions of equal reward
     have equal advantages, and a group is its counts of each level of reward. So many seeds
     share few groups, and statistics over the batch, as in REINFORCE++, stay within a seed.
     """

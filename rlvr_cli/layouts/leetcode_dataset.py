@@ -1,7 +1,7 @@
 """LeetCodeDataset: `query`, `test` with `check(candidate)`, `entry_point`, and `prompt`.
 
 The question is `query`. `prompt` holds the imports and helpers that solutions and tests use: it is
-kept as the code that a program goes behind.
+kept as the code that a program is appended to.
 """
 
 from typing import Any

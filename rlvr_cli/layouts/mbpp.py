@@ -1,7 +1,7 @@
 """MBPP, full and sanitized: `text` or `prompt`, `test_list`, and what goes before the tests.
 
 The prompt ends with the tests of `test_list`, as in the paper (arXiv:2108.07732): nothing else says
-what the function is called. Those of `challenge_test_list` are in the gold alone.
+what the function is called. Those of `challenge_test_list` are only in the gold.
 """
 
 from typing import Any

@@ -96,14 +96,14 @@ class Child:
     def start(self) -> None:
         self.times += 1
         gpus = {} if self.gpu is None else {_VISIBLE: self.gpu}
-        alone = {name: value for name, value in os.environ.items() if name not in _RANKS}
+        variables = {name: value for name, value in os.environ.items() if name not in _RANKS}
         launched = {"TORCHELASTIC_RUN_ID": uuid.uuid4().hex}  # it ends with this process
-        alone.setdefault("OMP_NUM_THREADS", str(self.threads))
+        variables.setdefault("OMP_NUM_THREADS", str(self.threads))
         with _opened(self.log) as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _START.format(os.getpid()), *self.words],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                env={**alone, **gpus, **launched}, start_new_session=True,
+                env={**variables, **gpus, **launched}, start_new_session=True,
             )  # fmt: skip
 
     def look(self) -> None:

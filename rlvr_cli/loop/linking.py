@@ -2,7 +2,7 @@
 
 Nothing is written twice, and each run is complete without the other: the bytes stay as long as one
 of them links to them. Small files with relative paths to something outside of the run are written
-anew where the path differs.
+again if the path differs.
 """
 
 import json

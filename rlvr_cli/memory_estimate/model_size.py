@@ -126,7 +126,7 @@ def _layer(shape: Shape, size: int, longest: int) -> int:
 
     The float32 input and the output of the norms, in float32 too where scores are capped, the
     inputs of its linear maps, queries, keys, values and output of the attention, and four values
-    of each feed-forward unit; of each head its capped scores, or their logsumexp alone.
+    of each feed-forward unit; of each head its capped scores, or only their logsumexp.
     """
     norms = shape.norms * _norm(shape, size)
     maps = size * (2 * shape.hidden + 4 * shape.attention + 4 * shape.intermediate)

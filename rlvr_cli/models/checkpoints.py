@@ -3,7 +3,7 @@
     update/_checkpoint                             a model or adapters, as any loader reads them
     update/_checkpoint/optimizer/adamw.safetensors     AdamW's moments, where no loader looks;
                                   those of a large model as adamw-00001-of-00007.safetensors
-    update/_weights                                what is kept of it longer: weights alone
+    update/_weights                                kept longer: only the weights
 
 Version 0.1.0 has the moments next to the weights, in `trainer.safetensors`.
 """

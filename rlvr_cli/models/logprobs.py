@@ -39,7 +39,7 @@ class TopK(NamedTuple):
 def micro_batches(rows: list[Row], tokens: int) -> Iterator[list[int]]:
     """Indices of rows, longest first, in runs whose padded size stays within `tokens`.
 
-    At least one row each. The cut depends on the lengths alone, so that another forward pass of the
+    At least one row each. The cut depends only on the lengths, so that another forward pass of the
     same rows, for their old log-probs say, has the same bits.
     """
     lengths = [row.size for row in rows]
@@ -54,7 +54,7 @@ def micro_batches(rows: list[Row], tokens: int) -> Iterator[list[int]]:
 def fit_threads(model: Any) -> None:
     """One thread for a small model: a second one costs more than it gives.
 
-    By the model alone, so that results do not depend on what else a process has loaded.
+    It depends only on the model, so results do not depend on what else a process has loaded.
     """
     torch.set_num_threads(1 if model.num_parameters() < _SMALL else _THREADS)
 
@@ -78,7 +78,7 @@ def recomputing(model: Any, wanted: bool) -> Iterator[None]:
     enable({"use_reentrant": False})
     layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
     for layer in layers:
-        layer.training = True  # of the layer alone: its dropouts stay off
+        layer.training = True  # only of the layer itself: its dropouts stay off
     yield
     for layer in layers:
         layer.training = False
@@ -105,7 +105,7 @@ def completion_stats(
 
     With `top_k`, the policy's mass on a token's anchor set too: the reference policy's `top_k`
     likeliest tokens, as the rows have them, without the token itself. With `packed`, the least
-    number of tokens of a pass, rows are not padded: within a `packing.Pass` alone.
+    number of tokens of a pass, rows are not padded: only within a `packing.Pass`.
     """
     states = _states(model, rows) if packed is None else _packed_states(model, rows, packed)
     return _stats(states, rows, temperature, entropy_gradient, top_k)

@@ -170,7 +170,7 @@ def images(prompt: Prompt) -> list[Any]:
 def with_text(content: Any, wanted: str) -> Any:
     """The content with another text; images stay where they are.
 
-    What is put around the text goes before its first part and behind its last. A text that is cut
+    Text to put around it goes before its first part and after its last. A text that is cut
     loses what comes first. Any other comes after the images.
     """
     if not isinstance(content, list):

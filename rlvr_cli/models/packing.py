@@ -51,7 +51,7 @@ def pack(rows: list[Row], device: torch.device, *, least: int = 0) -> PackedRows
 def batches(sizes: list[int], tokens: int) -> Iterator[list[int]]:
     """Indices of rows of these sizes, longest first, in runs of at most so many tokens.
 
-    At least one row each. The cut depends on the sizes alone.
+    At least one row each. The cut depends only on the sizes.
     """
     batch: list[int] = []
     held = 0

@@ -49,7 +49,7 @@ class Policy:
     """A policy's directory and the name that a manifest may hold for it.
 
     A policy that exists only in memory has an `identity`, and the directory of its origin. One that
-    `is_served` is known to a server alone: it has an `identity` too, and no directory.
+    `is_served` is known only to a server: it has an `identity` too, and no directory.
     """
 
     path: Path

@@ -3,7 +3,7 @@
 A model's `config.json` may name code in two ways: an `auto_map` of Python files next to it, which
 transformers offers to run, and attention or experts as a kernel of the hub, which it downloads and
 imports. The first is never run, and the second is refused. Weights are safetensors, GGUF, or
-pickles of which torch reads tensors alone (`weights_only`).
+pickles from which torch reads only tensors (`weights_only`).
 """
 
 import warnings

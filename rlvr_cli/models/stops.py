@@ -2,7 +2,7 @@
 
 A completion ends with the token that completes a stop string in its text; special tokens are part
 of that text. Its tokens stay as they were sampled, with their log-probs, so what is in that
-last token behind the string is still among the tokens: it is left out of the text alone.
+last token after the string is still among the tokens: only the text leaves it out.
 """
 
 from typing import Any

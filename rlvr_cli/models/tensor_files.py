@@ -22,7 +22,7 @@ from rlvr_cli.models import file_digests
 from rlvr_cli.runtime import cores
 
 FILE_SIZE = 2 * 10**9  # bytes of one file's tensors: some ten files of a model of 1.5B parameters
-PUBLISHED_SIZE = FILE_SIZE // 8  # of weights alone, so that as many are hashed at a time
+PUBLISHED_SIZE = FILE_SIZE // 8  # of weights without moments, so that as many are hashed at a time
 _CHUNK = 1 << 26
 _MOST = 16  # files at a time; each takes a chunk of pinned memory of a GPU's tensors
 _DTYPES = {  # in the order of safetensors' files

@@ -48,7 +48,7 @@ def keep(data: bytes) -> Spooled:
 
 
 def keep_base64(head: str, encoded: str) -> Spooled | None:
-    """What base64 behind a head stands for; None where the bytes would not give the same text."""
+    """The bytes of base64 after a head; None if they would not give the same text."""
     try:
         data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):

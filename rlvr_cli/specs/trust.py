@@ -2,7 +2,7 @@
 
 Code of a file, a file that an option of a verifier names, a service that completions are sent to
 and the variable that holds its key are used if the command line names them: in a spec, or with
-`--trust-file` or `--trust-host`. Where data, a manifest or a configuration names them alone they
+`--trust-file` or `--trust-host`. If only data, a manifest or a configuration names them, they
 are refused. A file is trusted as it was when the command began: one that changes meanwhile is
 refused too.
 """

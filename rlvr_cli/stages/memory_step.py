@@ -41,7 +41,7 @@ def run(
         L = -1/tokens sum_i sum_t log m_phi(y_it),    at the temperature of the rollouts
 
     One AdamW update an epoch, on all completions. As in `train_step.run`, a directory without
-    `save` has no checkpoint, and the model is in the engine's memory alone.
+    `save` has no checkpoint, and only the engine's memory has the model.
     """
     plan = Plan(
         "steps",

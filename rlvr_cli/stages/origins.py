@@ -50,7 +50,7 @@ def require_tokenizer(rollouts: Shards, policy: Policy) -> None:
             if has_texts_tokens:
                 own = tokenizer(text, add_special_tokens=False)["input_ids"]
                 is_same = token_ids[: len(own)] == own and len(token_ids) <= len(own) + 1
-            else:  # a sampler's; what the last token has behind a stop string is not in the text
+            else:  # a sampler's; text of the last token after a stop string is left out
                 is_same = tokenizer.decode(token_ids, skip_special_tokens=True).startswith(text)
             if not is_same:
                 raise DataError(

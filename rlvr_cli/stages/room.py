@@ -68,8 +68,8 @@ class Room:
     def peak(self, written: int) -> int:
         """The most bytes in use at a time by the time that so many were written."""
         complete = min(written, self.complete)
-        alone = min(written - complete, self.keep_weights + 1 if self.keep_weights else 0)
-        return complete * self.checkpoint + (alone + self.published) * self.weights
+        only_weights = min(written - complete, self.keep_weights + 1 if self.keep_weights else 0)
+        return complete * self.checkpoint + (only_weights + self.published) * self.weights
 
     def check(self, path: Path, train: RunOptions, last: int, *, adapters: bool) -> None:
         """Refuses a run that has no room for its next checkpoint; warns of too little for all.

@@ -20,7 +20,7 @@ class Selection:
 
     With `prompts_per_step` it takes those of one step: each epoch shuffles the prompts by the
     hash of seed, epoch and id, and cuts them into steps; the remainder sits this epoch out.
-    A further draw takes the next so many of all other prompts, shuffled anew for each step.
+    A further draw takes as many of all other prompts, shuffled again for each step.
     """
 
     seed: int = 0

@@ -1,7 +1,7 @@
 """The directory of an optimizer's steps: one row an update, and the policy after them.
 
 The checkpoint is written before the manifest, so a complete directory has a complete one. Without
-`save` it has none, and the policy is in the engine's memory alone.
+`save` it has none, and only the engine's memory has the policy.
 """
 
 import hashlib

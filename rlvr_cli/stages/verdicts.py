@@ -55,8 +55,8 @@ class Judge:
                     own[index] = _NO_OWN_GOLD
                     continue
                 if isinstance(part.verifier, GroupVerifier):
-                    alone = "" if part.verifier.is_batched else str(number)
-                    groups.setdefault((row["prompt_id"], alone, index), []).append(number)
+                    own = "" if part.verifier.is_batched else str(number)
+                    groups.setdefault((row["prompt_id"], own, index), []).append(number)
                     continue
                 question = self._question(row, gold, part)
                 if isinstance(part.verifier, Isolated | Remote):

@@ -147,7 +147,7 @@ def write_folder(path: Path, *, replace: bool = False, sync: bool = True) -> Ite
 def _set_modes(path: Path) -> None:
     """Gives all files below a folder the mode that the user's umask gives.
 
-    Some libraries write through temporary files that their owner alone may read.
+    Some libraries write through temporary files that only their owner may read.
     """
     mode = _mode_of_new_files(path)
     for child in path.rglob("*"):

@@ -63,7 +63,7 @@ def join(directories: Sequence[Shards]) -> Shards:
 class Joined(Shards):
     """Several directories of one kind, read as one.
 
-    Its `path` is for messages alone. `again` are the ids of each member whose rows an earlier one
+    Its `path` is only for messages. `again` are the ids of each member whose rows an earlier one
     has too; they are left out.
     """
 

@@ -2,7 +2,7 @@
 
 A process that makes parts has a file of its own, `_writer-NONCE.jsonl` (journal.py), to which it
 adds a line every BEAT_S. A lease on part J is a further name of that file, `_lease-J.1`: a hard
-link is made by one process alone, and as one file grows with all its names, the pulse of every
+link is made by only one process, and as one file grows with all its names, the pulse of every
 lease costs one line. Another process takes a part over if the file has not grown for PATIENCE_S by
 its own clock; no two clocks are compared. It links `_lease-J.2`, and so on: the highest holds.
 
@@ -34,7 +34,7 @@ class Leases:
     """The parts that this process holds, and whether the processes that hold others live.
 
     Without `competes` nobody else makes what this process makes: it holds nothing, and its file is
-    the journal alone.
+    only the journal.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Locks that die with their process, and whose files say who holds them.
 
 The kernel frees such a lock with its process, so that a killed one never blocks the next. It may do
-so within one machine alone: to others that share the folder, a file that is touched all the while
+so only within one machine: to others that share the folder, a file that is touched all the while
 says that its process lives.
 """
 

@@ -77,7 +77,7 @@ def write_shards_streaming(
     every part that is kept, written, or rewritten because it was damaged.
 
     `is_intact` checks the files of a complete directory other than its parts; if they are not
-    intact, everything is written again. One process alone makes such a directory.
+    intact, everything is written again. Only one process makes such a directory.
     """
     fetched.require_outside(path)
     begun, is_alone = resume(path, plan), is_intact is not None

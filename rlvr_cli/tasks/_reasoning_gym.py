@@ -24,7 +24,7 @@ _START = (
     "from rlvr_cli.runtime import parents; parents.die_with_parent({parent}); "
     "from rlvr_cli.tasks._reasoning_gym import main; main()"
 )
-# Modules whose scorers hand a model's text to `eval`, of which they need the literals alone.
+# Modules whose scorers pass a model's text to `eval`, though they need only literals.
 _EVALUATING = (
     "algorithmic.binary_matrix",
     "algorithmic.spiral_matrix",

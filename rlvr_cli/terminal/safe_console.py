@@ -13,7 +13,7 @@ from rlvr_cli.terminal.escape import shown
 class SafeConsole(Console):
     """Prints text as it is written: no markup, no emoji codes, control characters made visible.
 
-    Styles are those of the code alone. A link of a style would be an escape sequence with text of
+    Styles come only from the code. A link of a style would be an escape sequence with text of
     data in it, and is left out.
     """
 

@@ -28,7 +28,7 @@ t  s         truncated or not; the next status
 x            all, no filter
 
 [b]See[/b]
-p            the list of prompts alone, or none
+p            the list of prompts, full screen or hidden
 c            tokens by log-prob, by entropy, plain
 i            the prompt's images: drawn, or their files
 {tab}q            quit                             Esc closes this"""

@@ -24,7 +24,7 @@ def build(*, clip_low: float = 0.2, clip_high: float = 0.2, eps: float = 1e-8) -
         W_jt = sum_{s <= t} (1 - 2 pi_old(y_js) + sum_v pi_old(v)^2)
 
     Computed from R_i less the group's mean, which leaves A as it is and makes it 0 where all are
-    equal. Where one completion alone is so long, its A is 0.
+    equal. If only one completion is that long, its A is 0.
     """
 
     def rule(tokens: Tokens) -> Tensor:

@@ -1,7 +1,7 @@
 """PSR: only correct completions, pulled up (arXiv:2506.01347).
 
 Elsewhere: its authors' code on verl.
-Use: For study: the effect of successes alone.
+Use: For study: the effect of only the successes.
 """
 
 from dataclasses import replace

@@ -25,7 +25,7 @@ class Pace(NamedTuple):
     """How the host keeps up with a device."""
 
     burst: int  # steps between two polls of which rows have ended
-    lag: int  # polls that it runs behind the device, which so always has a burst queued
+    lag: int  # polls by which it trails the device, which thus always has a burst queued
     least_left: int  # tokens that a row must have left for a capture of fewer rows to pay
 
 

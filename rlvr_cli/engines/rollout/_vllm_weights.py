@@ -3,7 +3,7 @@
 What vLLM computes with need not be what it loads: it packs weights for a CPU, reorders those of
 experts for their kernel, quantises, and multiplies out those of latent attention. Loading into such
 tensors is refused in the best case and garbles them in silence in the worst (vllm-project/vllm
-#42821); `reload_weights` loads anew and processes again, into the tensors that are there.
+#42821); `reload_weights` loads and processes them again, into the existing tensors.
 """
 
 import contextlib
@@ -62,7 +62,7 @@ def _refuse_stale(model: str, stale: set[str]) -> None:
 def _missed() -> Iterator[set[str]]:
     """The classes of layers for which a reload within the context read no weights.
 
-    vLLM says so in its log alone.
+    vLLM says so only in its log.
     """
     loaded: set[str] = set()
 

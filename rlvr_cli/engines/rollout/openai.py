@@ -242,8 +242,8 @@ class OpenAIEngine:
         """A completion with its token ids, of a policy whose tokenizer is here."""
         host = server.endpoint.host
         prompt = {"prompt": request.prompt_token_ids, **answers.of_tokens(self._eos_ids)}
-        path, beside = images.beside_tokens(request, server)
-        fields = self._fields(server, request, sampling, **prompt, **beside)
+        path, image_fields = images.beside_tokens(request, server)
+        fields = self._fields(server, request, sampling, **prompt, **image_fields)
         answer = connection.ask("POST", path, fields)
         _note_model(server, answer)
         completion, text = answers.sampled(answer, request, host)

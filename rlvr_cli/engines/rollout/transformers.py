@@ -166,7 +166,7 @@ class MemoryLogits:
 class GumbelSampler:
     """A logits processor: argmax of logits plus counter-based noise, and it keeps the log-probs.
 
-    A row's sample depends on its seed and its logits alone, not on its batch-mates. Log-probs are
+    A row's sample depends only on its seed and its logits, not on its batch-mates. Log-probs are
     those of the distribution sampled from: after temperature, top-k and top-p; at temperature 0,
     of the unscaled policy.
     """

@@ -89,7 +89,7 @@ class VLLMEngine:
 
     Next to a trainer's `loaded` policy it starts without weights: `sync_weights` loads those, and
     `sleep` frees its memory until the next sync. With a `lora_rank` the policy's weights stay as
-    they are, and adapters alone are synced.
+    they are, and only adapters are synced.
     """
 
     supports_continuous_batching = True

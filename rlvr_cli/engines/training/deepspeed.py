@@ -220,7 +220,7 @@ class DeepSpeedEngine:
         batch_metrics = []
         cuts = self._local_batches(rows)
         for number, (indices, batch) in enumerate(cuts):
-            # ZeRO-2 keeps the last micro-batch alone unless it knows which one is the last.
+            # ZeRO-2 keeps only the last micro-batch unless it knows which one is the last.
             self._engine.set_gradient_accumulation_boundary(number == len(cuts) - 1)
             with logprobs.recomputing(self.loaded.model, self._recompute), self._pass.here():
                 loss, metrics = _batch.loss(self._stats, batch, objective, totals, temperature)

@@ -27,7 +27,7 @@ class Intervals:
     """The mean of each metric, the two ends of its 95% interval, and its standard error.
 
     Each array is [M], NaN where there is none. `chance_M` is the p-value of no difference, of
-    differences alone; it is NaN where there are too few prompts to find one.
+    differences; it is NaN if there are too few prompts for one.
     """
 
     mean_M: np.ndarray

@@ -55,7 +55,7 @@ class Trackio:
     def finish(self) -> None:
         import trackio
 
-        trackio.finish()  # which its end of the process would do again for the run alone
+        trackio.finish()  # which its exit handler would do again, but only for this run
 
     def _names(self) -> set[str]:
         import trackio

@@ -62,7 +62,7 @@ _END = ".,;: \t\n"
 _BEFORE = re.compile(
     r"^(?:\\text\s*\{)?\s*(?:approximately|approx\.?|about|roughly|exactly)\s*\}?\s+|^\\(?:approx|sim)(?![a-zA-Z])\s*"
 )
-# Of a number with several digits, where LaTeX's \sqrt takes the first of them alone.
+# Of a number with several digits, of which LaTeX's \sqrt takes only the first.
 _ROOT = re.compile(
     r"(?:√|(?<![a-zA-Z\\])sqrt(?![a-zA-Z]))\s*(?:([0-9]+(?:\.[0-9]+)?)|\(([^()]*)\))"
 )

@@ -24,7 +24,7 @@ def blocks(text: str) -> list[Block]:
     """The blocks of a text, in order.
 
     A fence that opens where a block is open closes it. One that would close a block within a
-    string of triple quotes is a part of it, where the block ends behind the string.
+    string of triple quotes is a part of it, if the block ends after the string.
     """
     if "```" not in text and "~~~" not in text:
         return []

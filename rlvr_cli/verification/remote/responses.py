@@ -89,8 +89,8 @@ def message(body: bytes) -> tuple[str, str]:
     if not isinstance(error, dict):
         return _shown(str(error)), ""
     said = error.get("message") or error.get("detail") or error.get("error") or ""
-    beside = error.get("metadata")
-    is_filtered = isinstance(beside, dict) and bool(beside.get("reasons"))
+    metadata = error.get("metadata")
+    is_filtered = isinstance(metadata, dict) and bool(metadata.get("reasons"))
     return _shown(str(said)), FILTERED if is_filtered else str(error.get("code") or "")
 
 

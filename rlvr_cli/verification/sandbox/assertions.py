@@ -2,7 +2,7 @@
 
 Tests are rewritten before they run: each assertion reports to a `Ledger`. So it is known whether
 any ran at all, and one that failed counts although the tests swallow it. It runs inside the sandbox
-and imports the standard library alone.
+and imports only the standard library.
 """
 
 import ast

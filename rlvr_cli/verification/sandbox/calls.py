@@ -1,6 +1,6 @@
 """Style `tests`: assertions that call what a program defines.
 
-It runs inside the sandbox and imports the standard library alone.
+It runs inside the sandbox and imports only the standard library.
 """
 
 import ast

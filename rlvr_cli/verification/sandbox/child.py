@@ -1,6 +1,6 @@
 """The process that runs the program: requests to it, how it ended, and what it may use.
 
-It runs inside the sandbox and imports the standard library alone.
+It runs inside the sandbox and imports only the standard library.
 """
 
 import builtins

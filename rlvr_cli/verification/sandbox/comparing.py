@@ -1,6 +1,6 @@
 """Whether what a program wrote or returned is what its tests expect.
 
-It runs inside the sandbox and imports the standard library alone.
+It runs inside the sandbox and imports only the standard library.
 """
 
 import math

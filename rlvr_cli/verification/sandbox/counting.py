@@ -1,6 +1,6 @@
 """How many tests passed, and how long each may take.
 
-It runs inside the sandbox and imports the standard library alone.
+It runs inside the sandbox and imports only the standard library.
 """
 
 import signal

@@ -1,7 +1,7 @@
 """What a program finds around it, as in a process of its own that runs a script.
 
 `exit` and `quit`, its module in `sys.modules`, its standard streams, what happens at its end, and
-event loops that need no socket. It runs inside the sandbox and imports the standard library alone.
+event loops that need no socket. It runs inside the sandbox and imports only the standard library.
 """
 
 import atexit

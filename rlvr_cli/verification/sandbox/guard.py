@@ -2,8 +2,8 @@
 
 A gold such as `assert eval(candidate()) == 24` would let the program decide its own verdict: what
 runs with the tests can report whatever it likes. So the process of the tests executes the tests,
-the modules that they import, and nothing else. It runs inside the sandbox and imports the standard
-library alone.
+the modules that they import, and nothing else. It runs inside the sandbox and imports only the
+standard library.
 """
 
 import collections

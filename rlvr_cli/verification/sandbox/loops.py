@@ -1,6 +1,6 @@
 """An event loop of asyncio without sockets, as the filter of system calls refuses them.
 
-It runs inside the sandbox and imports the standard library alone; asyncio not before it is needed,
+It runs inside the sandbox and imports only the standard library; asyncio not before it is needed,
 as its work after each fork takes long.
 """
 

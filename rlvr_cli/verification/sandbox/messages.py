@@ -1,7 +1,7 @@
 """Messages between the process that holds the tests and the one that knows the program.
 
-A message is JSON with its length in front. This module runs inside the sandbox and imports the
-standard library alone.
+A message is JSON with its length in front. This module runs inside the sandbox and imports only the
+standard library.
 """
 
 import json

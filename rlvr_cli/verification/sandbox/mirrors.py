@@ -2,7 +2,7 @@
 
 A mirror asks the other process for each attribute and operator. Its class mirrors the object's
 class with its bases, so that `isinstance`, `except` and operators work as they would there. It runs
-inside the sandbox and imports the standard library alone.
+inside the sandbox and imports only the standard library.
 
 In the tests' process a program's word is not enough. Whether an object equals plain data, or is
 less or more than it, or what it is plus it, only a class decides that the tests name: what a

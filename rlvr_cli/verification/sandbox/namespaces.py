@@ -1,7 +1,7 @@
 """A process in namespaces of its own: users, mounts, processes, network, IPC and host name.
 
 Its root is an empty tmpfs with the interpreter and the system's libraries, read-only. It runs
-inside the sandbox and imports the standard library alone.
+inside the sandbox and imports only the standard library.
 """
 
 import ctypes

@@ -1,8 +1,8 @@
 """The conversation of two processes: each asks the other for calls, attributes and operators.
 
 The tests' process asks the program's; while that calls back what it was given as an argument, such
-as a function of the tests, the roles are exchanged. It runs inside the sandbox and imports the
-standard library alone.
+as a function of the tests, the roles are exchanged. It runs inside the sandbox and imports only the
+standard library.
 """
 
 import _thread

@@ -1,6 +1,6 @@
 """What tests change of the standard library, changed where the program is as well.
 
-It runs inside the sandbox and imports the standard library alone.
+It runs inside the sandbox and imports only the standard library.
 """
 
 import os

@@ -1,6 +1,6 @@
 """The process of the program: loads it, and does what the tests' process asks for.
 
-It runs inside the sandbox and imports the standard library alone.
+It runs inside the sandbox and imports only the standard library.
 """
 
 import __future__

@@ -1,7 +1,7 @@
 """The part of pytest that tests of programs use, under its name; it is not pytest.
 
 Fixtures are those of the tests' own file and `capsys`, `monkeypatch` and `tmp_path`. It runs inside
-the sandbox and imports the standard library alone.
+the sandbox and imports only the standard library.
 """
 
 import inspect

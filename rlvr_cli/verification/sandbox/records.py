@@ -1,6 +1,6 @@
 """Data of the standard library that cannot change, and numpy's arrays: what to make them of.
 
-It runs inside the sandbox and imports the standard library alone; a module that it needs is one
+It runs inside the sandbox and imports only the standard library; a module that it needs is one
 that the sender has imported.
 """
 

@@ -1,6 +1,6 @@
 """Warnings and log records of a program, for tests that expect them in their own process.
 
-It runs inside the sandbox and imports the standard library alone.
+It runs inside the sandbox and imports only the standard library.
 """
 
 import logging

@@ -3,7 +3,7 @@
 The first holds the tests and the descriptor of the report; the second, forked before the tests are
 read, runs the program. Tests call the program's functions by messages of plain data, so that a
 program that exits, patches `assert`, compares equal to all or looks through its frames changes
-nothing but its own values. It runs inside the sandbox and imports the standard library alone.
+nothing but its own values. It runs inside the sandbox and imports only the standard library.
 """
 
 import os

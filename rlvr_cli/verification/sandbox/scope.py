@@ -1,6 +1,6 @@
 """Where tests find the program: by its names, as a module, and as objects that exist on both sides.
 
-It runs inside the sandbox and imports the standard library alone.
+It runs inside the sandbox and imports only the standard library.
 """
 
 import builtins

@@ -1,6 +1,6 @@
 """Style `outputs`: what a program writes to stdout when it is given inputs on stdin.
 
-It runs inside the sandbox and imports the standard library alone.
+It runs inside the sandbox and imports only the standard library.
 """
 
 import atexit

@@ -1,7 +1,7 @@
 """A filter of system calls: no processes, no network, no signals to others, no mounts.
 
 Calls that came after Linux 6.1 are answered as an older kernel would, as nobody has judged them. It
-runs inside the sandbox and imports the standard library alone.
+runs inside the sandbox and imports only the standard library.
 """
 
 import ctypes

@@ -1,8 +1,8 @@
 """The process inside a sandbox that forks one pair of processes for each program.
 
 It holds neither a program nor tests: it passes on the descriptors that they are read from, so that
-a fork of it has nothing of an earlier program to find. It runs inside the sandbox and imports the
-standard library alone.
+a fork of it has nothing of an earlier program to find. It runs inside the sandbox and imports only
+the standard library.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
 """Containers that exist in two processes at once, so that each sees what the other does to them.
 
-It runs inside the sandbox and imports the standard library alone.
+It runs inside the sandbox and imports only the standard library.
 """
 
 import operator

@@ -1,6 +1,6 @@
 """What a program prints and reads while tests call it: both are the tests' own.
 
-It runs inside the sandbox and imports the standard library alone.
+It runs inside the sandbox and imports only the standard library.
 """
 
 import io

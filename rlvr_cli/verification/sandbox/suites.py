@@ -1,6 +1,6 @@
 """Runs what tests define: assertions, test functions and classes, `check(candidate)`, unittest.
 
-It runs inside the sandbox and imports the standard library alone.
+It runs inside the sandbox and imports only the standard library.
 """
 
 import inspect

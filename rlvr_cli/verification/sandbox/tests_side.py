@@ -1,6 +1,6 @@
 """The process of the tests: what it lets a program do, and where its tests find the program.
 
-It runs inside the sandbox and imports the standard library alone.
+It runs inside the sandbox and imports only the standard library.
 """
 
 import builtins

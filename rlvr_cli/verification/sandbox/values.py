@@ -6,7 +6,7 @@ Scalars, and data that cannot change, cross by value with their exact type. Cont
 change exist on both sides under one key; each message brings the contents of those that its sender
 changed (`Shared`). Anything else stays where it is, and what crosses is its name: `objects.py`.
 
-It runs inside the sandbox and imports the standard library alone.
+It runs inside the sandbox and imports only the standard library.
 """
 
 import builtins

@@ -1,6 +1,6 @@
 """The names that the text of tests has: what they call, import and mean.
 
-It runs inside the sandbox and imports the standard library alone.
+It runs inside the sandbox and imports only the standard library.
 """
 
 import ast

@@ -61,7 +61,7 @@ def build(
 
     def judge(extracted: str | None, answer: str, extra: dict[str, Any]) -> Verdict:
         call, bounds = load()
-        if extracted is None:  # the gold alone: only the function could know
+        if extracted is None:  # only the gold is given: only the function could know
             return Verdict("no_answer", reward=0.0, correct=False)
         given = {"answer": answer, "extra": extra}
         if not signature.takes_all:

@@ -67,7 +67,7 @@ def build(
 
     `rubric` is `equal` (is the answer the gold?), `score` (0 to 10), a file, or a text with
     `{prompt}`, `{completion}`, `{answer}` and columns of a prompt. `rubric_column` names a column
-    of criteria with points, each of which is asked about alone. A grade of `scale`, by default
+    of criteria with points, one request for each. A grade of `scale`, by default
     [0,1] and of `score` [0,10], becomes a reward from 0 to 1; from `passing` on the completion is
     correct. `grades={C=1,I=0}` gives words a value in place of yes and no; `read` says how a grade
     is marked: any, label, json, boxed or alone. `body` adds fields to each request, and `none`

@@ -66,7 +66,7 @@ def _nothing(reason: str, extracted: str | None = None) -> Verdict:
 def _entry(answer: str, extra: dict[str, Any]) -> Entry:
     """The problem that a prompt holds; ValueError where it holds none that can be scored.
 
-    A data set that reasoning-gym's own script wrote has its `metadata` alone, in which tuples are
+    A data set that reasoning-gym's own script wrote has only its `metadata`, in which tuples are
     lists: it will do where the scorer takes the gold for right.
     """
     stored = extra.get("reasoning_gym")
