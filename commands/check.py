@@ -10,7 +10,7 @@ from rlvr_cli.cli import options, sources
 from rlvr_cli.errors import DataError
 from rlvr_cli.terminal import console, plural, results
 
-_SAID = "{kind}, {rows:row}, {parts:part}"
+_SUMMARY = "{kind}, {rows:row}, {parts:part}"
 
 
 def command(path: options.Source = None, json: options.Json = False) -> None:
@@ -31,6 +31,6 @@ def command(path: options.Source = None, json: options.Json = False) -> None:
         return console.result(where, facts, as_json=json)
     facts = checking.directory(where)
     if not json:
-        console.say(f"`{where}` is complete: {plural.filled(_SAID, facts)}")
+        console.say(f"`{where}` is complete: {plural.filled(_SUMMARY, facts)}")
         results.facts(facts)
     console.result(where, facts, as_json=json)

@@ -54,7 +54,7 @@ def command(
         summary = score.run(source, out, share=Share.parse(shard), with_scorer=scorer,
                             on_part=parts, on_rows=parts.advance, **how)  # fmt: skip
     console.remark("score", *scorer.remarks())
-    console.conclude(parts, out, summary, score.SAID, as_json=json,
+    console.conclude(parts, out, summary, score.SUMMARY, as_json=json,
                      remarks=[*unanswered.remarks(summary, source)])  # fmt: skip
     if summary:
         score.check_error_rate(summary, max_error_rate)

@@ -54,4 +54,4 @@ def command(
     with console.Parts("train-step", 1) as parts:
         shards = train_step.run(source, out, policy, chosen, on_part=parts, **how)
     said = [*train_step.drifted(shards.summary), *dropped.warnings(shards)]
-    console.conclude(parts, out, shards, train_step.SAID, as_json=json, remarks=said)
+    console.conclude(parts, out, shards, train_step.SUMMARY, as_json=json, remarks=said)

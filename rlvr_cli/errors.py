@@ -30,7 +30,7 @@ class Untrusted(UsageError):
         self, name: str, named_by: str = "", kind: Literal["code", "text", "host"] = "code"
     ) -> None:
         by = named_by or "a specification"
-        said = {
+        messages = {
             "code": f"`{name}` is code that {by} names, and this command does not: it was not run",
             "text": f"`{name}` is a file that {by} names, and this command does not: it was not "
             "read",
@@ -39,7 +39,7 @@ class Untrusted(UsageError):
         }
         self.name, self.kind = name, kind
         self.flag = "--trust-host" if kind == "host" else "--trust-file"
-        super().__init__(said[kind], f"if you trust it, add `{self.flag} {shlex.quote(name)}`")
+        super().__init__(messages[kind], f"if you trust it, add `{self.flag} {shlex.quote(name)}`")
 
 
 class DataError(UserError):

@@ -72,9 +72,9 @@ def names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob(f"*{_ENDING}"))
 
 
-def load_all(asked: str) -> list[Definition]:
+def load_all(words: str) -> list[Definition]:
     """The definitions of `aime25,my.toml`; an error for one that is named twice."""
-    definitions = [load(word.strip()) for word in asked.split(",") if word.strip()]
+    definitions = [load(word.strip()) for word in words.split(",") if word.strip()]
     known = [definition.name for definition in definitions]
     if not definitions:
         raise UsageError("no benchmark is named", f"there are {', '.join(names())}")

@@ -121,15 +121,17 @@ def _prepare(definition: Definition, prompts: Shards, settings: Settings) -> Pre
     folder = settings.out / definition.name
     out = folder / "rollouts"
     engine = settings.given.get("engine") or ""
-    policy, said = which.to_sample(prompts, settings.model, out, engine)
+    policy, of_policy = which.to_sample(prompts, settings.model, out, engine)
     begun = Begun(out, but=("memory_model", "mu", "dlc_min_prob"))
     chosen, capped = _options(definition, policy, settings.given, begun, out)
     selection = Selection(**begun.values(seed=settings.seed))
     rollout_options.check(chosen, selection)
-    chosen, also = rollout_options.settle(chosen, policy, prompts.rows, 1, out=out, of=[prompts])
-    asked = rollout_remarks.prompt_remarks(chosen, policy, prompts, selection, out=out)
+    chosen, of_engine = rollout_options.settle(
+        chosen, policy, prompts.rows, 1, out=out, of=[prompts]
+    )
+    of_prompts = rollout_remarks.prompt_remarks(chosen, policy, prompts, selection, out=out)
     warning = [definition.warning] if definition.warning else []
-    remarks = [*warning, *said, *capped, *also, *asked]
+    remarks = [*warning, *of_policy, *capped, *of_engine, *of_prompts]
     return Prepared(definition, folder, prompts, policy, chosen, selection, remarks)
 
 
@@ -140,7 +142,7 @@ def _options(
 
     And what there is to say of it.
     """
-    said: list[str] = []
+    remarks: list[str] = []
     own, stored = dict(definition.rollout), begun_with(out)
     if begun.exists:
         meant = vars(prompt_options.resolved(config.make(RolloutOptions, own)))
@@ -152,7 +154,7 @@ def _options(
             context = policies.context_length(policy)
             own["max_new_tokens"] = min(wanted, max(context - _ROOM, context // 2))
             if own["max_new_tokens"] < wanted:
-                said.append(
+                remarks.append(
                     f"at most {own['max_new_tokens']} new tokens, not {wanted}, as "
                     f"`{policy.name}` has a context of {context}"
                 )
@@ -163,7 +165,7 @@ def _options(
             f"{options.num_generations} times the same completion",
             "add `--temperature 0.6`, or take one completion with `-n 1`",
         )
-    return options, said
+    return options, remarks
 
 
 def _over(own: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -201,7 +203,7 @@ def _measured(
         )  # fmt: skip
     assert scores is not None, "all parts are of this share"
     if _is_new(verified):
-        console.finish(verified, out / "scores", scores, score.SAID,
+        console.finish(verified, out / "scores", scores, score.SUMMARY,
                        remarks=[*unanswered.remarks(scores, rollouts)])  # fmt: skip
     score.check_error_rate(scores, settings.max_error_rate)
     passed, unique = _evaluate(scores, out, *stages)

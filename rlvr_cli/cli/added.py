@@ -104,7 +104,7 @@ def _on_nodes(name: str, command: Command) -> Command:
 
     def wrapper(**values: Any) -> Any:
         count, rank = values.pop("nnodes") or 1, values.pop("node_rank")
-        nodes.ask(count, rank, values.pop("rdzv_endpoint"))
+        nodes.set_options(count, rank, values.pop("rdzv_endpoint"))
         return command(**values)
 
     return taking(wrapper, command, nnodes=Nnodes, node_rank=NodeRank, rdzv_endpoint=RdzvEndpoint)

@@ -18,15 +18,15 @@ def spawn(nproc: int, given: str | list[str] | None = None, path: Path | None = 
     """
     from rlvr_cli.runtime import launcher, nodes
 
-    place, asked = distributed.current(), nodes.asked()
-    if distributed.is_launched() or (place.size > 1 and asked.count == 1):
+    place, options = distributed.current(), nodes.options()
+    if distributed.is_launched() or (place.size > 1 and options.count == 1):
         return _require_as_launched(place, nproc)
-    if nproc * asked.count == 1:
+    if nproc * options.count == 1:
         return None
     words = sys.argv[1:]
     if path is not None and given in (None, "-", [], ["-"]):
         words = [word for word in words if word != "-"] + [str(path)]
-    raise typer.Exit(launcher.spawn(nproc, words, asked))
+    raise typer.Exit(launcher.spawn(nproc, words, options))
 
 
 def _require_as_launched(place: distributed.World, nproc: int) -> None:
@@ -44,10 +44,10 @@ def share(shard: str) -> Any:
     """The requested share, or else that of this process among those that were started."""
     from rlvr_cli.storage.share import ALL_PARTS, Share
 
-    asked, place = Share.parse(shard), distributed.current()
+    requested, place = Share.parse(shard), distributed.current()
     if place.size == 1:
-        return asked
-    if asked != ALL_PARTS:
+        return requested
+    if requested != ALL_PARTS:
         raise UsageError(
             f"--shard is {shard}, and {place.size} processes were started",
             "leave one of the two out",

@@ -22,8 +22,8 @@ def explained(error: Any, commands: Sequence[str]) -> tuple[str, str]:
     """
     context = getattr(error, "ctx", None)
     name = context.command_path if context else " ".join(["rlvr", *commands])
-    found = _unknown(error, name) or _missing(error, name)
-    return found or (error.format_message(), f"see `{name} --help`")
+    message_and_hint = _unknown(error, name) or _missing(error, name)
+    return message_and_hint or (error.format_message(), f"see `{name} --help`")
 
 
 def _unknown(error: Any, name: str) -> tuple[str, str] | None:

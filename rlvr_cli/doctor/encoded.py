@@ -62,12 +62,12 @@ class EncodedPrompts:
             for number, row in enumerate(rows)
             if row.get("images")
         }
-        asked = (
+        prompts = (
             (row["prompt_id"], row["messages"], bool(row["raw"]))
             for number, row in enumerate(rows)
             if number not in of_images
         )
-        texts = iter(encoder.encode_all(asked))
+        texts = iter(encoder.encode_all(prompts))
         encoded = (
             (row, of_images[number] if number in of_images else next(texts))
             for number, row in enumerate(rows)

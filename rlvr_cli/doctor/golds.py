@@ -47,8 +47,8 @@ class Golds:
     def add(self, rows: list[PromptRow]) -> None:
         self._verifiers.update(row["verifier"] for row in rows)
         named = [row for row in rows if row["verifier"] is not None]
-        asked = [row | {"extra": json.loads(row["extra"] or "{}")} for row in named]
-        reasons = golds.unreadable(asked, self._scorer)
+        parsed = [row | {"extra": json.loads(row["extra"] or "{}")} for row in named]
+        reasons = golds.unreadable(parsed, self._scorer)
         for row in named:
             if row["prompt_id"] in reasons:
                 bad = self._bad.setdefault(row["verifier"], _Bad())

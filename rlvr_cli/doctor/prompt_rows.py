@@ -120,9 +120,9 @@ class _Doubles:
         for level, texts, what in kinds:
             if texts:
                 names = [f"{text.first} = {text.second}" for text in texts[:MOST]]
-                said = f"{len(texts)} texts belong to several prompts each {what}".rstrip()
+                message = f"{len(texts)} texts belong to several prompts each {what}".rstrip()
                 hint = "keep one of each: they would count twice"
-                yield Finding(level, "prompts", f"{said}: {some(names)}", hint)
+                yield Finding(level, "prompts", f"{message}: {some(names)}", hint)
                 break
         if not twice and not same:
             yield Finding("ok", "prompts", f"{len(self.ids)}, no id and no text twice")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.evaluation.pairing import Asked
+from rlvr_cli.evaluation.pairing import PromptFacts
 from rlvr_cli.evaluation.tallies import Tally, Tallying
 from rlvr_cli.interop import file_sets, names, parquet_columns
 from rlvr_cli.interop.completions import Batch, Columns, Stream
@@ -29,13 +29,13 @@ def tally(
     columns: Columns | None = None,
     texts: bool | Literal["if there"] = False,
     answers: bool = True,
-    asked: Asked | None = None,
+    facts: PromptFacts | None = None,
 ) -> tuple[Tally, Shards | None]:
     """The tally of a scores directory, or of what another tool wrote: files, or a pattern.
 
-    Files are streamed; only counts by prompt, and the correct texts if asked for, stay in memory.
+    Files are streamed; only counts by prompt, and the correct texts if wanted, stay in memory.
     `texts` may be `if there`: files without completions are then no error. Without `answers` wrong
-    answers are not counted. `asked` collects what files say of their prompts.
+    answers are not counted. `facts` collects what files say of their prompts.
     """
     if is_directory(path):
         scores = Shards.open(path, "scores")
@@ -43,14 +43,14 @@ def tally(
         return of_scores(scores, texts=bool(texts), answers=answers, merge=merge), scores
     refuse_folder(path)
     wanted = {"correct", "reward", "extracted"} | ({"completion"} if texts else set())
-    stream = Stream(path, columns, wanted=wanted | (asked.wanted if asked else set()))
+    stream = Stream(path, columns, wanted=wanted | (facts.wanted if facts else set()))
     tallying = Tallying(texts=bool(texts), answers=answers)
     for batch in stream:
         tallying.add(batch)
-        if asked:
-            asked.add(batch)
-    if asked and len(stream.steps) == 1 and (step := str(*stream.steps)).isdecimal():
-        asked.step = int(step)
+        if facts:
+            facts.add(batch)
+    if facts and len(stream.steps) == 1 and (step := str(*stream.steps)).isdecimal():
+        facts.step = int(step)
     _require_columns(stream, texts=texts is True)
     shared = stream.prompts.are_shared()
     tallied = replace(tallying.done(), read=stream.facts(), repeated=stream.repeated, shared=shared)

@@ -68,7 +68,7 @@ class Match:
 
 
 @dataclass
-class Asked:
+class PromptFacts:
     """Collects what a file says of its prompts, batch after batch; long texts as hashes.
 
     The batches' `Stream` has held the rows of a prompt to one text and one gold.
@@ -93,7 +93,7 @@ class Asked:
         distinct = table.group_by(table.column_names, use_threads=False).aggregate([])
         for prompt_id, source, text, gold in zip(*map(pa.ChunkedArray.to_pylist, distinct.columns),
                                                  strict=True):  # fmt: skip
-            new = {"text": text and _hash(_asked(text)), "gold": _gold(gold)}
+            new = {"text": text and _hash(_question_of(text)), "gold": _gold(gold)}
             known = self.facts.setdefault(
                 (source, prompt_id), {"id": prompt_id, "source": source, "text": None, "gold": None}
             )
@@ -144,7 +144,7 @@ def _without(facts: Facts, own_name: str) -> Facts:
     return facts | {"source": None} if facts["source"] == own_name else facts
 
 
-def _asked(text: str) -> str:
+def _question_of(text: str) -> str:
     """What a column of prompts asks: messages came as JSON."""
     try:
         return _question(json.loads(text) if text.startswith("[") and '"role"' in text else text)

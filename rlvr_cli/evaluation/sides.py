@@ -78,21 +78,21 @@ def load(
             f"`{path}` has no complete evaluation",
             "resume its `rlvr train`; of a run without any, with `--eval-every` above 0",
         )
-    asked = pairing.Asked(by)
+    facts = pairing.PromptFacts(by)
     tallied, scores = pass_at_k.tally(
         path,
         columns=None if is_directory(path) else columns,
         texts="if there",
         answers=equality != "none",
-        asked=asked,
+        facts=facts,
     )
     tallied = enough.with_at_least(tallied, min_n, path)
     decisive = voting.deciding(tallied, int(tallied.n_P.max()))
     judge = voting.equality_judge(tallied, scores, equality, decisive)
     tallied, majority = judge.count()
     if scores is None:
-        prompts = asked.of(tallied, path.name.partition(".")[0])
-        known = Conditions(asked.step)
+        prompts = facts.of(tallied, path.name.partition(".")[0])
+        known = Conditions(facts.step)
     else:
         prompts = pairing.of_scores(scores, tallied)
         known = conditions.of_scores(scores)

@@ -66,9 +66,9 @@ class Stream:
         none = {name for name, value in self._given.items() if value == Columns.NO_COLUMN}
         self._given |= dict.fromkeys(none)
         self._where = Where(columns.where or [])
-        asked = {"id", *wanted, *(n for n, v in self._given.items() if v)}
-        asked |= {"source", "sample", *COMPARED} if checks else set()
-        self._wanted = [name for name in KNOWN if name in asked - none]
+        names = {"id", *wanted, *(n for n, v in self._given.items() if v)}
+        names |= {"source", "sample", *COMPARED} if checks else set()
+        self._wanted = [name for name in KNOWN if name in names - none]
         self._asked = wanted
         self._names: dict[str, str] = {}  # of columns that a format's reader made
         self._own: dict[str, None] = {}  # the columns that a format's reader gives, as a set

@@ -74,10 +74,10 @@ class Prompts:
     def _are_one(self, codes: list[int]) -> bool:
         is_known = False
         for name in ("prompt", "gold"):
-            said = [known[0] for code in codes if (known := self._said[name].get(code))]
-            if len(set(said)) > 1:
+            hashes = [known[0] for code in codes if (known := self._said[name].get(code))]
+            if len(set(hashes)) > 1:
                 return False
-            is_known |= len(said) == len(codes)
+            is_known |= len(hashes) == len(codes)
         return is_known
 
     def add(self, name: str, column: str, values: Any, code_N: np.ndarray, place: Any) -> None:
@@ -90,14 +90,14 @@ class Prompts:
                 rows = first_U[first_U >= 0].tolist()
                 values = values.take(pa.array(rows))
             values = values.to_pylist()
-        codes, said = code_N.tolist(), self._said[name]
+        codes, seen = code_N.tolist(), self._said[name]
         for row, value in zip(rows, values, strict=True):
             if value is None:
                 continue
             text = value if isinstance(value, str) else _plain(value)
-            known = said.get(codes[row])
+            known = seen.get(codes[row])
             if known is None:
-                said[codes[row]] = (hash(text), text[:40], place(row))
+                seen[codes[row]] = (hash(text), text[:40], place(row))
             elif known[0] != hash(text):
                 what, hint = _HINTS[name]
                 source, prompt = self.key(codes[row])
@@ -113,9 +113,9 @@ def _plain(value: Any) -> str:
     """A value as text; of messages those before the model's first."""
     if isinstance(value, list):
         turns = [m for m in value if isinstance(m, dict)]
-        said = [str(m.get("role", m.get("from"))).lower() in MODEL for m in turns]
-        if len(turns) == len(value) and any(said):
-            value = value[: said.index(True)]
+        is_model = [str(m.get("role", m.get("from"))).lower() in MODEL for m in turns]
+        if len(turns) == len(value) and any(is_model):
+            value = value[: is_model.index(True)]
     if isinstance(value, dict | list):
         return json.dumps(value, sort_keys=True, default=str)
     return id_text(value)

@@ -107,26 +107,26 @@ def _conversation(messages: list[dict[str, Any]]) -> str:
     for message in messages:
         if _role(message) not in (*MODEL, *_OTHERS):
             raise Unreadable(f"a message of the role `{_role(message)}`")
-    said = [_message(message) for message in messages if _role(message) in MODEL]
-    if not said:
+    turns = [_message(message) for message in messages if _role(message) in MODEL]
+    if not turns:
         roles = ", ".join(dict.fromkeys(str(_role(message)) for message in messages))
         raise Unreadable(f"a conversation without a turn of the assistant, of {roles}")
-    return _BETWEEN_TURNS.join(text for text in said if text)
+    return _BETWEEN_TURNS.join(text for text in turns if text)
 
 
 def _message(message: dict[str, Any]) -> str:
     """The text of a message: null is none, and so is a call of a tool."""
     content = next((message[n] for n in ("content", "value", "parts") if message.get(n)), "")
     parts = content if isinstance(content, list) else [content]
-    said: list[str] = []
+    spoken: list[str] = []
     thought: list[str] = []
     for part in parts:
         kind, text = _part(part)
-        (thought if kind == "thought" else said).append(text)
+        (thought if kind == "thought" else spoken).append(text)
     if not thought:
         apart = next((message[name] for name in _REASONING if message.get(name)), None)
         thought = [_plain(apart)] if apart else []
-    answer = "".join(said) or _plain(message.get("refusal"))
+    answer = "".join(spoken) or _plain(message.get("refusal"))
     thoughts = "\n".join(text for text in thought if text)
     if not thoughts:
         return answer
@@ -179,11 +179,11 @@ def unpacked(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     reply = _reply(value)
     if reply is None:
         return row
-    said, reasons = reply
-    unpacked = {name or "completion": said if len(said) > 1 else said[0]}
+    completions, reasons = reply
+    unpacked = {name or "completion": completions if len(completions) > 1 else completions[0]}
     if row.get("finish_reason") is None:
-        unpacked["finish_reason"] = reasons if len(said) > 1 else reasons[0]
-    return row | unpacked | _of_tokens(row, _choices(value), len(said))
+        unpacked["finish_reason"] = reasons if len(completions) > 1 else reasons[0]
+    return row | unpacked | _of_tokens(row, _choices(value), len(completions))
 
 
 def _of_tokens(row: dict[str, Any], choices: list[dict[str, Any]], count: int) -> dict[str, Any]:
@@ -222,8 +222,8 @@ def _reply(value: Any) -> tuple[list[Any], list[Any]] | None:
         and candidates
         and "text" not in value
     ):
-        said = [[one["content"]] if one.get("content") else None for one in candidates]
-        return said, [one.get("finishReason") for one in candidates]
+        completions = [[one["content"]] if one.get("content") else None for one in candidates]
+        return completions, [one.get("finishReason") for one in candidates]
     if value.get("type") == "message" and isinstance(value.get("content"), list):
         return [[value]], [value.get("stop_reason")]
     if value.get("error") and set(value) <= {"error", "status_code", "request_id", "body", "id"}:
@@ -261,8 +261,8 @@ def _of_each(responses: list[Any]) -> tuple[list[Any], list[Any]] | None:
 
 def _listed(choices: list[dict[str, Any]]) -> tuple[list[Any], list[Any]]:
     """The choices of a chat, or of a completion of text."""
-    said = [[one["message"]] if one.get("message") else one.get("text") for one in choices]
-    return said, [one.get("finish_reason") for one in choices]
+    completions = [[one["message"]] if one.get("message") else one.get("text") for one in choices]
+    return completions, [one.get("finish_reason") for one in choices]
 
 
 def _are_items(value: list[Any]) -> bool:

@@ -198,7 +198,7 @@ class _Warnings:
         options = {"steps": "--max-new-tokens"}
         options["eval"] = "--eval-max-new-tokens" if own else "--max-new-tokens"
         self._directory, self._options = directory, options
-        self._said: set[tuple[str, str]] = set()
+        self._printed: set[tuple[str, str]] = set()
 
     def look(self, record: dict[str, Any]) -> None:
         held = train_step.drifted(record)
@@ -215,9 +215,9 @@ class _Warnings:
 
     def _say_once(self, what: tuple[str, str], texts: Iterator[str]) -> None:
         """Prints what a generator yields; nothing is computed if it was printed before."""
-        for text in texts if what not in self._said else ():
+        for text in texts if what not in self._printed else ():
             console.say(text)
-            self._said.add(what)
+            self._printed.add(what)
 
 
 @contextlib.contextmanager
@@ -253,13 +253,13 @@ def _display(steps: int) -> Iterator[Any]:
 
 class _PlainLines:
     def __init__(self, steps: int) -> None:
-        self._steps, self._said = steps, 0.0
+        self._steps, self._printed = steps, 0.0
 
     def __call__(self, record: dict[str, Any]) -> None:
         if "eval" in record:
             console.say(_evaluation_line(record))
-        if time.monotonic() - self._said > 5 or record["step"] == self._steps:
-            self._said = time.monotonic()
+        if time.monotonic() - self._printed > 5 or record["step"] == self._steps:
+            self._printed = time.monotonic()
             console.say(f"step {record['step']} of {self._steps}: {_figures(record)}")
 
 

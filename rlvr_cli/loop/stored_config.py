@@ -53,8 +53,8 @@ def read(run: Path, version: Callable[[], str]) -> Tables | None:
         return before
     free = {*MAY_CHANGE, *MAY_MOVE}
     if others := [one for one in _changed(before, tables) if one[0] not in free]:
-        said = "; ".join(f"{name} was {was}, is {value}" for name, was, value in others)
-        raise DataError(f"`{path}` was changed after the run was begun: {said}", _again(path))
+        changes = "; ".join(f"{name} was {was}, is {value}" for name, was, value in others)
+        raise DataError(f"`{path}` was changed after the run was begun: {changes}", _again(path))
     return tables
 
 

@@ -19,7 +19,7 @@ class Waiting:
     """Waits a little longer from one look to the next, as long as nothing comes."""
 
     def __init__(self, patience_s: float = 3.0) -> None:
-        self._patience_s, self._said = patience_s, ""
+        self._patience_s, self._reported = patience_s, ""
         self.reset()
 
     def reset(self) -> None:
@@ -28,8 +28,8 @@ class Waiting:
 
     def wait(self, what: str) -> None:
         """Waits until the next check; after a while, says once for what."""
-        if what != self._said and time.monotonic() - self._since > self._patience_s:
-            self._said = what
+        if what != self._reported and time.monotonic() - self._since > self._patience_s:
+            self._reported = what
             console.say(f"waiting for {what}")
         time.sleep(self._seconds)
         self._seconds = min(2 * self._seconds, _POLL_S[1])

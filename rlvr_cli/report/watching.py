@@ -54,7 +54,7 @@ class _Watched:
         self._paths, self._out, self._make, self._every_s = paths, out, make, every_s
         self._runs = [path for path in paths if run_folders.is_run(path)]
         self._stamp: list[Any] | None = None
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._seen: set[Path] = set()  # runs that a process was seen to work on
 
     def goes_on(self) -> bool:
@@ -91,8 +91,8 @@ class _Watched:
             console.say(f"report: `{self._out}` shows {' and '.join(steps)}")
 
     def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+        if text not in self._reported:
+            self._reported.add(text)
             console.say(f"report: {text}")
 
 

@@ -268,9 +268,9 @@ def is_launched() -> bool:
 def note_failure(message: str, hint: str) -> None:
     """Writes the failure of this process for its launcher, which passes it to other nodes."""
     if path := os.environ.get("TORCHELASTIC_ERROR_FILE"):
-        said = json.dumps({"message": message, "hint": hint, "timestamp": int(time.time())})
+        record = json.dumps({"message": message, "hint": hint, "timestamp": int(time.time())})
         with contextlib.suppress(OSError), open(path, "w") as file:
-            file.write(said)
+            file.write(record)
 
 
 def end_with_launcher(launcher: int | None = None) -> None:

@@ -51,14 +51,14 @@ def import_transformers() -> None:
         from transformers import utils
 
         unused = ("is_sklearn_available", "is_scipy_available")
-        asked = {name: getattr(utils, name) for name in unused}
+        originals = {name: getattr(utils, name) for name in unused}
         try:
             for name in unused:
                 setattr(utils, name, lambda: False)
             importlib.import_module("transformers.generation.candidate_generator")
             importlib.import_module("transformers.loss.loss_utils")
         finally:
-            for name, function in asked.items():
+            for name, function in originals.items():
                 setattr(utils, name, function)
         importlib.import_module("transformers.modeling_layers")
         importlib.import_module("transformers.models.auto.modeling_auto")

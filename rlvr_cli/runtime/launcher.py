@@ -9,18 +9,18 @@ from typing import Any
 
 from rlvr_cli.errors import Interrupted, UserError
 from rlvr_cli.runtime import distributed, signals
-from rlvr_cli.runtime.nodes import Asked, Nodes
+from rlvr_cli.runtime.nodes import NodeOptions, Nodes
 
 _STOPPED_S = 3  # from asking a process to end until it is killed
 
 
-def spawn(processes: int, arguments: list[str], asked: Asked) -> int:
+def spawn(processes: int, arguments: list[str], options: NodeOptions) -> int:
     """Runs an `rlvr` command line in several processes of this machine; their exit code.
 
     The first process that fails stops the others, also those of other nodes. If a signal killed
     it, the error names it. They die with this process, and a signal that ends it ends them first.
     """
-    nodes = Nodes(asked, processes) if asked.count > 1 else None
+    nodes = Nodes(options, processes) if options.count > 1 else None
     error: UserError | None = None
     try:
         rendezvous = _met(nodes) if nodes else {
@@ -101,7 +101,7 @@ def _failed(rank: int, failure: Any, nodes: Nodes | None, size: int) -> int:
         )
     if failure.exitcode > 0:
         if nodes:
-            nodes.end(_said(who, failure))
+            nodes.end(_reported(who, failure))
         return int(failure.exitcode)
     name = signal.Signals(number).name
     if number in signals.STOPPING:
@@ -114,7 +114,7 @@ def _failed(rank: int, failure: Any, nodes: Nodes | None, size: int) -> int:
     )
 
 
-def _said(who: str, failure: Any) -> UserError:
+def _reported(who: str, failure: Any) -> UserError:
     """The error that a process of this node reported before it ended, for the other nodes."""
     data = failure.error_file_data
     error = UserError(f"{who} failed", "see its own message")

@@ -21,8 +21,8 @@ def interfaces() -> dict[str, str]:
     space = array("B", bytes(_IFREQ.size * 1024))
     address, length = space.buffer_info()
     request = bytearray(_IFCONF.pack(length, address))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        fcntl.ioctl(asked, _SIOCGIFCONF, request)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        fcntl.ioctl(probe, _SIOCGIFCONF, request)
     length, _ = _IFCONF.unpack(request)
     interface_of = {
         socket.inet_ntoa(place[4:8]): name.rstrip(b"\0").decode()
@@ -38,8 +38,8 @@ def interfaces() -> dict[str, str]:
 def is_own(host: str) -> bool:
     """Whether a name or address is one of this machine's."""
     for family, kind, _, _, place in _resolved(host, 0):
-        with contextlib.suppress(OSError), socket.socket(family, kind) as asked:
-            asked.bind(place)
+        with contextlib.suppress(OSError), socket.socket(family, kind) as probe:
+            probe.bind(place)
             return True
     return False
 
@@ -50,9 +50,9 @@ def source(host: str, port: int) -> str | None:
     None if that is a loopback address, no route leads there or it has no address.
     """
     for family, kind, _, _, place in _resolved(host, port):
-        with contextlib.suppress(OSError), socket.socket(family, kind) as asked:
-            asked.connect(place)
-            own = str(asked.getsockname()[0]).partition("%")[0]
+        with contextlib.suppress(OSError), socket.socket(family, kind) as probe:
+            probe.connect(place)
+            own = str(probe.getsockname()[0]).partition("%")[0]
             if not ip_address(own).is_loopback:
                 return own
     return None

@@ -36,8 +36,8 @@ _OF_KUBERNETES = "KUBERNETES_SERVICE_HOST"  # set in every pod
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a command line says of its nodes."""
+class NodeOptions:
+    """The options of a command line about its nodes."""
 
     count: int = 1
     rank: int | None = None
@@ -75,10 +75,10 @@ class Asked:
 class Nodes:
     """The nodes that run one command; `rank` is that of this one once they have met."""
 
-    def __init__(self, asked: Asked, processes: int) -> None:
-        self.count, self.host, self.port = asked.count, *asked.place()
-        self._rank = asked.own_rank()
-        self.rank, self.names, self.processes = -1, [""] * asked.count, processes
+    def __init__(self, options: NodeOptions, processes: int) -> None:
+        self.count, self.host, self.port = options.count, *options.place()
+        self._rank = options.own_rank()
+        self.rank, self.names, self.processes = -1, [""] * options.count, processes
         self.failure: UserError | None = None
         self._reason, self._end = "", threading.Event()
         self._beats: dict[int, tuple[bytes, float]] = {}
@@ -306,18 +306,18 @@ def _error(text: str, hint: str, code: int) -> UserError:
     return error
 
 
-_asked = Asked()
+_options = NodeOptions()
 
 
-def ask(count: int, rank: int | None, endpoint: str | None) -> None:
+def set_options(count: int, rank: int | None, endpoint: str | None) -> None:
     """Has the command that runs now start its processes on so many nodes."""
-    global _asked
+    global _options
     if count == 1 and (rank or endpoint):
         flag = f"--rdzv-endpoint {endpoint}" if endpoint else f"--node-rank {rank}"
         raise UsageError(f"{flag} is for several nodes", "add --nnodes, as in --nnodes 2")
-    _asked = Asked(count, rank, endpoint)
+    _options = NodeOptions(count, rank, endpoint)
 
 
-def asked() -> Asked:
-    """The nodes that `ask` recorded last."""
-    return _asked
+def options() -> NodeOptions:
+    """The nodes that `set_options` recorded last."""
+    return _options

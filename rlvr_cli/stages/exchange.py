@@ -116,14 +116,14 @@ def _groups(shards: Shards) -> Iterator[dict[str, Any]]:
             chain.append(chain[-1].parent(kind))
     golds = functools.cache(lambda one: _golds(chain[-1].inputs[one]))
     for index in range(len(shards)):
-        asked = golds(chain[-1].input_of(index))
+        prompts = golds(chain[-1].input_of(index))
         tables = [directory.part(index).to_pylist() for directory in reversed(chain)]
         rows = (
             {key: value for part in parts for key, value in part.items()}
             for parts in zip(*tables, strict=True)
         )
         for prompt_id, group in groupby(rows, itemgetter("prompt_id")):
-            yield {**asked[prompt_id], "completions": list(group)}
+            yield {**prompts[prompt_id], "completions": list(group)}
 
 
 def _golds(shards: Shards) -> dict[str, dict[str, Any]]:

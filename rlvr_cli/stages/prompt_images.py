@@ -171,9 +171,9 @@ def stored(
     prompt: Prompt, folder: Folder, max_pixels: int | None = None
 ) -> tuple[Prompt, list[Image]]:
     """A prompt as it is stored, each image by its sha256, and its images in their order."""
-    found: list[Image] = []
+    read: list[Image] = []
     if isinstance(prompt, str) or not messages.images(prompt):
-        return prompt, found
+        return prompt, read
 
     def part_of(part: dict[str, Any]) -> dict[str, Any]:
         if part["type"] != "image":
@@ -181,7 +181,7 @@ def stored(
         if part["image"] is None:
             raise Unusable("it has a place for an image, and no image")
         image = image_files.read(part["image"], folder, max_pixels)
-        found.append(image)
+        read.append(image)
         return {"type": "image", "image": image.sha256}
 
     turns = [
@@ -190,7 +190,7 @@ def stored(
         else turn
         for turn in prompt
     ]
-    return turns, found
+    return turns, read
 
 
 def of_task(spec: str, row: dict[str, Any]) -> tuple[Any, list[Image]]:

@@ -139,7 +139,7 @@ def _without_answers(source: Source, *, drop: bool) -> Source:
     """The source with prompts that the policy may see, and with what was changed to be so."""
     rows, dropped = [], 0
     shapes = Counter(row["shape"] for row in source.rows if row.get("shape"))
-    said = [
+    remarks = [
         *source.remarks,
         *(f"{plural.of(count, 'prompt')} read from {sh}" for sh, count in shapes.items()),
     ]
@@ -149,16 +149,18 @@ def _without_answers(source: Source, *, drop: bool) -> Source:
             messages.refuse_answer(prompt, row["prompt_id"])
         elif messages.ends_with_answer(prompt):
             dropped += 1
-            kept = messages.without_answer(prompt, row["prompt_id"])
-            row = row | {"messages": json.dumps(kept)}
+            shortened = messages.without_answer(prompt, row["prompt_id"])
+            row = row | {"messages": json.dumps(shortened)}
             if row.get("images"):  # in the order of the messages, of which the last are gone
-                row["images"] = row["images"][: len(messages.images(kept))]
+                row["images"] = row["images"][: len(messages.images(shortened))]
         rows.append(row)
     if not drop:
-        return replace(source, remarks=tuple(said))
-    said.append(f"the assistant's turn at the end of {plural.of(dropped, 'prompt')} was left out")
+        return replace(source, remarks=tuple(remarks))
+    remarks.append(
+        f"the assistant's turn at the end of {plural.of(dropped, 'prompt')} was left out"
+    )
     params = source.params | {"drop_answer_turn": True}
-    return replace(source, rows=rows, params=params, remarks=tuple(said))
+    return replace(source, rows=rows, params=params, remarks=tuple(remarks))
 
 
 def _refuse_flags(what: str, given: dict[str, Any]) -> None:

@@ -72,14 +72,15 @@ def from_file(
         try:
             fields = _read(row, read, chosen)
             fields |= {"answer": _gold(fields["answer"])}
-            asked = of_rows.asked(fields["prompt"], prompt_id, row)
+            messages_and_images = of_rows.asked(fields["prompt"], prompt_id, row)
         except Unusable as error:
             first = first or number
             unusable[str(error)] += 1
             continue
         rest = of_rows.without(row)
         rows.append(
-            asked | _prompt(rest, fields, prompt_id, data.name, verifier, {id_name, "verifier"})
+            messages_and_images
+            | _prompt(rest, fields, prompt_id, data.name, verifier, {id_name, "verifier"})
         )
     if unusable and (not drop_unusable or not rows):
         raise _unusable(source, len(data.rows), first, unusable, of_rows.hint(unusable))
@@ -193,12 +194,12 @@ def _gold(answer: Any) -> Any:
         return answer
     last = answer[-1] if "from" in answer[-1] else {"role": "assistant", **answer[-1]}
     try:
-        said, _ = messages.read([last], "")
+        answer_turn, _ = messages.read([last], "")
     except DataError:
         return answer
-    if not messages.ends_with_answer(said):
+    if not messages.ends_with_answer(answer_turn):
         raise Unusable("its answer is messages whose last turn is not the assistant's")
-    return messages.question(said)
+    return messages.question(answer_turn)
 
 
 def _is_turn(turn: Any) -> bool:

@@ -50,13 +50,13 @@ def settle(
     """
     images = any(map(row_images.has_images, of))
     engine, why = engine_choice.resolve(options.engine, policy, trainer, images=images)
-    said = [f"the engine is {engine}, as graph is not for `{policy.name}`: {why}"] if why else []
+    remarks = [f"the engine is {engine}, as graph is not for `{policy.name}`: {why}"] if why else []
     size = options.prompts_per_part
     begun = begun_with(out).get("prompts_per_part") if out else None
     if shares > -(-prompts // size) and size != begun:
         size = max(1, prompts // shares)
-        said.append(f"parts of {size} prompts, so that each of {shares} processes has one")
-    return replace(options, engine=engine, prompts_per_part=size), said
+        remarks.append(f"parts of {size} prompts, so that each of {shares} processes has one")
+    return replace(options, engine=engine, prompts_per_part=size), remarks
 
 
 def _check_draws(options: RolloutOptions, selection: Selection, share: Share) -> None:

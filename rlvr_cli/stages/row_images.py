@@ -52,13 +52,13 @@ def of_rollouts(rollouts: Shards, policy: Policy) -> tuple[Images | None, ...]:
 
     An error if there are some, and the policy reads only text.
     """
-    found = tuple(_of_prompts(one, policies.reads_images(policy)) for one in rollouts.inputs)
-    if any(found) and not policies.reads_images(policy):
+    images_I = tuple(_of_prompts(one, policies.reads_images(policy)) for one in rollouts.inputs)
+    if any(images_I) and not policies.reads_images(policy):
         raise DataError(
             f"`{rollouts.path}` has prompts with images, and `{policy.name}` reads only text",
             "name a policy that reads images",
         )
-    return found
+    return images_I
 
 
 def _of_prompts(rollouts: Shards, needed: bool) -> Images | None:

@@ -63,9 +63,11 @@ class Maker:
             return
         for index in queue:
             part = rows.pop(index, None) or self._rows(index)
-            asked = [row for row in part if row.status != "prompt_too_long"]
-            sampled = dict(engine.generate([row.request for row in asked], self._sampling))
-            completions = {row.number: self._ended(row, sampled[i]) for i, row in enumerate(asked)}
+            to_sample = [row for row in part if row.status != "prompt_too_long"]
+            sampled = dict(engine.generate([row.request for row in to_sample], self._sampling))
+            completions = {
+                row.number: self._ended(row, sampled[i]) for i, row in enumerate(to_sample)
+            }
             yield index, self._table(part, completions)
 
     def _streamed(
@@ -82,10 +84,12 @@ class Maker:
                 f"rollout: {stored.unread} files of completions in `{self._out}` do not match "
                 "their checksums; these completions are sampled again"
             )
-        asked = [row for part in rows.values() for row in part if row.status != "prompt_too_long"]
-        completions = {row.number: stored.known[row.number] for row in asked
+        to_sample = [
+            row for part in rows.values() for row in part if row.status != "prompt_too_long"
+        ]
+        completions = {row.number: stored.known[row.number] for row in to_sample
                        if row.number in stored.known}  # fmt: skip
-        left = [row for row in asked if row.number not in completions]
+        left = [row for row in to_sample if row.number not in completions]
         open_rows = {index: 0 for index in rows}
         for row in left:
             open_rows[row.number // self._part_rows] += 1
@@ -129,11 +133,11 @@ class Maker:
         rows: list[_Row] = []
         for prompt in self._prompts[start : start + options.prompts_per_part]:
             images = self._images.of_prompt(prompt["prompt_id"]) if self._images else ()
-            token_ids, status, asked = self._encoded(prompt, images)
+            token_ids, status, server_prompt = self._encoded(prompt, images)
             for sample in range(options.num_generations):
                 seed = self._row_seed(prompt["prompt_id"], sample)
                 number = index * self._part_rows + len(rows)
-                request = Request(token_ids, seed, asked, images)
+                request = Request(token_ids, seed, server_prompt, images)
                 rows.append(_Row(number, prompt["prompt_id"], sample, status, request))
         return rows
 

@@ -27,7 +27,7 @@ from rlvr_cli.verification.scoring.cache import Cache, default_path
 from rlvr_cli.verification.scoring.scorer import Scorer
 
 EARLIER_ANSWERS = thoughts.NONE  # where directories that say nothing took answers from
-SAID = (
+SUMMARY = (
     "{completions:completion}, mean reward {reward:.4g}, {missing} without a reward; "
     "status: {status}"
 )
@@ -60,9 +60,9 @@ def scorer(
 ) -> Scorer:
     """The scorer: a process for each core of this one's share, and the stored verdicts."""
     share = cores.available() // distributed.current().size
-    kept = Cache(cache or default_path()) if use_cache else None
+    stored = Cache(cache or default_path()) if use_cache else None
     environment = {launch.VARIABLE: sandbox} if sandbox else {}
-    return Scorer(workers=workers or max(1, share), cache=kept, environment=environment)
+    return Scorer(workers=workers or max(1, share), cache=stored, environment=environment)
 
 
 def sandbox(*, unsafe: bool) -> str:

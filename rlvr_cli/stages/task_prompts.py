@@ -38,13 +38,13 @@ def _with_split(task: str, split: str, *, replaces: bool = False) -> str:
             f"`{MARK}{task}` has no splits, and a run needs prompts to evaluate on",
             f"make both with `rlvr prompts {MARK}{task} --out DIR`, and name the directories",
         )
-    said = any(key == "split" for key, _ in grammar.read(task).options)
-    if replaces and said:
+    has_split = any(key == "split" for key, _ in grammar.read(task).options)
+    if replaces and has_split:
         raise UsageError(
             f"--prompts is `{MARK}{task}`, of one split, and --heldout is not given",
             f"leave `split` out, or name --heldout {MARK}{name}:split=heldout",
         )
-    if said:
+    if has_split:
         return registry.canonical("tasks", task)
     joint = "," if grammar.read(task).options else ":"
     return registry.canonical("tasks", f"{task}{joint}split={split}")

@@ -38,7 +38,7 @@ from rlvr_cli.storage.plan import Plan
 from rlvr_cli.storage.shards import Shards
 from rlvr_cli.storage.writer import OnPart
 
-SAID = (
+SUMMARY = (
     "{updates:update} on {tokens:token}; before the first update: loss {loss:.4g}, "
     "importance ratios {first_ratio_min:.7f} to {first_ratio_max:.7f}; before the last update: "
     "kl {kl:.3g}; mean gradient norm {grad_norm:.3g}"

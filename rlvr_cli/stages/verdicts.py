@@ -31,8 +31,8 @@ class Judge:
     ) -> None:
         self._golds, self._markers = golds, markers
         self._on_rows, self._on_failure = on_rows, on_failure
-        asked = [p.verifier for p in golds.parts if isinstance(p.verifier, GroupVerifier)]
-        self.reads_tokens = any(verifier.reads_tokens for verifier in asked)
+        verifiers = [p.verifier for p in golds.parts if isinstance(p.verifier, GroupVerifier)]
+        self.reads_tokens = any(verifier.reads_tokens for verifier in verifiers)
 
     def verdicts(self, rows: list[dict[str, Any]], scorer: Scorer) -> list[Scored | None]:
         """The parts of each row's reward with their verdicts; None where sampling broke off."""
@@ -55,8 +55,8 @@ class Judge:
                     own[index] = _NO_OWN_GOLD
                     continue
                 if isinstance(part.verifier, GroupVerifier):
-                    own = "" if part.verifier.is_batched else str(number)
-                    groups.setdefault((row["prompt_id"], own, index), []).append(number)
+                    at = "" if part.verifier.is_batched else str(number)
+                    groups.setdefault((row["prompt_id"], at, index), []).append(number)
                     continue
                 question = self._question(row, gold, part)
                 if isinstance(part.verifier, Isolated | Remote):
@@ -89,10 +89,10 @@ class Judge:
         scorer: Scorer,
     ) -> None:
         """Fills in the verdicts of worker processes."""
-        asked = len(questions) + sum(map(len, groups.values()))
-        if not asked:
+        total = len(questions) + sum(map(len, groups.values()))
+        if not total:
             self._on_rows(len(rows))
-        share, reported = len(rows) / max(asked, 1), 0.0
+        share, reported = len(rows) / max(total, 1), 0.0
 
         def report(count: int) -> None:
             nonlocal reported

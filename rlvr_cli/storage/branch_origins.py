@@ -31,12 +31,12 @@ class Origin:
 
     def described(self) -> str:
         """As in `` `../grpo` at step 40: algo was grpo, is dapo``."""
-        changes = "; ".join(f"{name} was {_said(was)}, is {_said(now)}"
+        changes = "; ".join(f"{name} was {_shown(was)}, is {_shown(now)}"
                             for name, (was, now) in self.changed.items())  # fmt: skip
         return f"`{self.run}` at step {self.at}: {changes or 'nothing differs'}"
 
 
-def _said(value: str) -> str:
+def _shown(value: str) -> str:
     return value or "each prompt's own"
 
 

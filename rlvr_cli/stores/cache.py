@@ -27,16 +27,16 @@ def local(url: str, *, weights: bool = True) -> tuple[Path, Sent | None]:
     Without `weights` the checkpoints of a run or of an update are left out.
     """
     known = json.loads(os.environ.get(_RANKS, "{}"))
-    asked = hashlib.sha256(f"{weights} {url}".encode()).hexdigest()
-    if distributed.is_launched() and asked in known and Path(known[asked]).exists():
-        return Path(known[asked]), None
+    key = hashlib.sha256(f"{weights} {url}".encode()).hexdigest()
+    if distributed.is_launched() and key in known and Path(known[key]).exists():
+        return Path(known[key]), None
     remote = pulling.look(Store(url))
     if not weights:
         remote = remote.without(WEIGHTS)
     if not remote.files:
         raise DataError(f"`{remote.store.shown}` holds only checkpoints", "name them with --model")
     path, sent = _in_cache(remote)
-    os.environ[_RANKS] = json.dumps({**known, asked: str(path)})
+    os.environ[_RANKS] = json.dumps({**known, key: str(path)})
     return path, sent
 
 

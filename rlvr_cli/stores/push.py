@@ -56,8 +56,8 @@ class _There:
 
     @property
     def _tables(self) -> list[dict[str, File]]:
-        said = [listing for listing in (self.pushed, self.pushing) if listing]
-        return [table for listing in said for table in (listing.files, listing.before)]
+        listings = [listing for listing in (self.pushed, self.pushing) if listing]
+        return [table for listing in listings for table in (listing.files, listing.before)]
 
     @property
     def listed(self) -> set[str]:
@@ -67,8 +67,8 @@ class _There:
     def known(self, name: str) -> File:
         """What a file holds that is there; without a sha256 where that is not certain."""
         size = self.files[name].size
-        said = [table[name] for table in self._tables if name in table]
-        sums = {file.sha256 for file in said if file.size == size}
+        recorded = [table[name] for table in self._tables if name in table]
+        sums = {file.sha256 for file in recorded if file.size == size}
         return File(size, sums.pop() if len(sums) == 1 else "")
 
 

@@ -54,7 +54,7 @@ def require_absent(error: Exception, *, is_page: bool = False) -> None:
 def explained(error: Exception, url: str, what: str) -> UserError:
     """The error to raise where a place cannot be `what`: opened, read or written."""
     scheme, place = url.partition("://")[0].lower(), escape.redacted(url)
-    said = escape.redacted(f"{type(error).__name__}: {first_line(error)}")
+    reason = escape.redacted(f"{type(error).__name__}: {first_line(error)}")
     extra = EXTRAS.get(scheme, "")
     if isinstance(error, ImportError):
         return _missing(scheme, first_line(error))
@@ -71,16 +71,16 @@ def explained(error: Exception, url: str, what: str) -> UserError:
         )
     if isinstance(error, PermissionError) or _REFUSED.search(f"{type(error).__name__} {error}"):
         hint = _CREDENTIALS.get(extra, "check the credentials that its library reads")
-        return UserError(f"`{place}` cannot be {what} with these credentials: {said}", hint)
+        return UserError(f"`{place}` cannot be {what} with these credentials: {reason}", hint)
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return DataError(f"`{place}` cannot be {what}: {said}", "check the URL")
+        return DataError(f"`{place}` cannot be {what}: {reason}", "check the URL")
     return UserError(
-        f"`{place}` cannot be {what}: {said}",
+        f"`{place}` cannot be {what}: {reason}",
         "check the connection and run the same command again: what has arrived is kept",
     )
 
 
-def _missing(scheme: str, said: str) -> UsageError:
+def _missing(scheme: str, reason: str) -> UsageError:
     package = f"rlvr[{EXTRAS[scheme]}]" if scheme in EXTRAS else _PACKAGES.get(scheme)
-    hint = f"pip install '{package}'" if package else f"install it: {said}"
+    hint = f"pip install '{package}'" if package else f"install it: {reason}"
     return UsageError(f"`{scheme}://` needs a package that is not installed", hint)

@@ -15,7 +15,7 @@ import pytest
 
 from rlvr_cli.errors import UsageError, UserError
 from rlvr_cli.runtime import distributed, network, nodes
-from rlvr_cli.runtime.nodes import Asked
+from rlvr_cli.runtime.nodes import NodeOptions
 
 CODE = "from rlvr_cli.cli.app import main; main()"
 
@@ -71,13 +71,13 @@ def ended(processes):
     ],
 )
 def test_an_endpoint_is_a_name_or_an_address_and_a_port(text, place):
-    assert Asked(2, None, text).place() == place
+    assert NodeOptions(2, None, text).place() == place
 
 
 @pytest.mark.parametrize("text", ["node1", "node1:", ":29500", "node1:0", "node1:65536", "node1:x"])
 def test_another_endpoint_is_refused(text):
     with pytest.raises(UsageError, match="--rdzv-endpoint is") as refused:
-        Asked(2, None, text).place()
+        NodeOptions(2, None, text).place()
     assert "node1:29500" in refused.value.hint
 
 
@@ -85,20 +85,20 @@ def test_nodes_need_a_place_to_meet_and_ranks_below_their_number(monkeypatch):
     for name in ("MASTER_ADDR", "MASTER_PORT", "SLURM_STEP_NODELIST"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UsageError, match="nothing says where they meet"):
-        Asked(2).place()
+        NodeOptions(2).place()
     with pytest.raises(UsageError, match="--node-rank is 2, and --nnodes 2"):
-        Asked(2, 2, "node1:29500").own_rank()
+        NodeOptions(2, 2, "node1:29500").own_rank()
 
 
 def test_a_place_to_meet_whose_host_nobody_knows_is_refused_and_not_waited_for(monkeypatch):
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(UsageError, match=r"`no\.\.host`, and this machine knows no") as refused:
-        nodes.Nodes(Asked(2, 1, "no..host:29500"), 1).meet()
+        nodes.Nodes(NodeOptions(2, 1, "no..host:29500"), 1).meet()
     assert "--rdzv-endpoint 10.0.0.1:29500" in refused.value.hint
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")  # where pods get their names later
     monkeypatch.setenv("RLVR_TIMEOUT_S", "1")
     with pytest.raises(UserError, match=r"did not meet at `no\.\.host:29500` within 1 s"):
-        nodes.Nodes(Asked(2, 1, "no..host:29500"), 1).meet()
+        nodes.Nodes(NodeOptions(2, 1, "no..host:29500"), 1).meet()
 
 
 def test_a_service_that_answers_nothing_where_the_nodes_meet_is_not_waited_for_without_a_word(
@@ -109,7 +109,7 @@ def test_a_service_that_answers_nothing_where_the_nodes_meet_is_not_waited_for_w
     with socket.create_server(("127.0.0.1", 0)) as service:
         place = f"localhost:{service.getsockname()[1]}"
         with pytest.raises(UserError, match="within 1 s: what answers there is not another node"):
-            nodes.Nodes(Asked(2, 1, place), 1).meet()
+            nodes.Nodes(NodeOptions(2, 1, place), 1).meet()
 
 
 def test_options_of_nodes_without_their_number_are_refused(refused):

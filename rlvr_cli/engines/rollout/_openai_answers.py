@@ -70,15 +70,15 @@ def is_too_long(error: Refused) -> bool:
     return bool(_TOO_LONG.search(str(error)))
 
 
-def is_other_model(answer: Any, asked: str) -> bool:
+def is_other_model(answer: Any, requested: str) -> bool:
     """Whether an answer names another model than was asked for, as a proxy may take one.
 
     A name with a date, a folder or a tag more, or less, is the same one.
     """
-    said = answer.get("model") if isinstance(answer, dict) else None
-    if not isinstance(said, str) or not said:
+    named = answer.get("model") if isinstance(answer, dict) else None
+    if not isinstance(named, str) or not named:
         return False
-    one, other = said.casefold(), asked.casefold()
+    one, other = named.casefold(), requested.casefold()
     return one not in other and other not in one
 
 
@@ -86,8 +86,8 @@ def choice(answer: Any, host: str) -> dict[str, Any]:
     """The one completion of an answer."""
     choices = answer.get("choices") if isinstance(answer, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        said = json.dumps(answer)[:200]
-        raise Failed(f"{host} answers with no completion: {said}", kind=responses.OTHER_FORM)
+        shown = json.dumps(answer)[:200]
+        raise Failed(f"{host} answers with no completion: {shown}", kind=responses.OTHER_FORM)
     first: dict[str, Any] = choices[0]
     return first
 
@@ -103,8 +103,10 @@ def reason(choice: dict[str, Any], host: str) -> str | None:
         ) from None
     if why == "abort":  # it was paused, or is going down: nothing of this is a completion
         fault = choice.get("error")
-        said = fault.get("message") if isinstance(fault, dict) else fault
-        raise Failed(f"{host} aborted a request{f': {said}' if said else ''}", may_pass=True)
+        fault_text = fault.get("message") if isinstance(fault, dict) else fault
+        raise Failed(
+            f"{host} aborted a request{f': {fault_text}' if fault_text else ''}", may_pass=True
+        )
     return why
 
 
@@ -133,8 +135,8 @@ def sampled(answer: Any, request: Request, host: str) -> tuple[Completion, str]:
             f"{host} gives a log-prob of {wrong[0]}", "the weights that it has may be damaged"
         )
     if why is None:
-        said = first.get("finish_reason")
-        raise DataError(f"{host} ended a completion by `{said}`", _AS_TEXT)
+        ended_by = first.get("finish_reason")
+        raise DataError(f"{host} ended a completion by `{ended_by}`", _AS_TEXT)
     text = str(first.get("text") or "")
     return Completion(list(token_ids), [float(p) for p in logps], why), text  # type: ignore[arg-type]
 
@@ -191,12 +193,12 @@ def spoken(answer: Any, sampling: SamplingParams, host: str) -> Completion:
     first = choice(answer, host)
     why = reason(first, host) if finish.is_known(first.get("finish_reason")) else None
     message = first.get("message")
-    text = _said(message, why) if isinstance(message, dict) else first.get("text")
+    text = _text_of(message, why) if isinstance(message, dict) else first.get("text")
     if message is text is None and why is None and first.get("finish_reason"):
         text = ""
     if not isinstance(text, str):
-        said = json.dumps(first)[:200]
-        raise Failed(f"{host} answers with no text: {said}", kind=responses.OTHER_FORM)
+        shown = json.dumps(first)[:200]
+        raise Failed(f"{host} answers with no text: {shown}", kind=responses.OTHER_FORM)
     if isinstance(message, dict) and message.get("tool_calls"):
         why = None  # a call is no text that is complete
     ended_by = first.get("stop_reason") or first.get("matched_stop")
@@ -215,7 +217,7 @@ def _whole(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _said(message: dict[str, Any], why: str | None) -> str | None:
+def _text_of(message: dict[str, Any], why: str | None) -> str | None:
     """The text of a message, None if it has another form.
 
     A refusal is a text too, thoughts are in <think> before it.

@@ -151,26 +151,26 @@ def _processor(path: str) -> Any:
     own = policies.load_processor(policies.resolve(path))
     if own is None:
         return None
-    asked = copy.copy(own)
-    asked.video_processor = own.image_processor
+    processor = copy.copy(own)
+    processor.video_processor = own.image_processor
     if importlib.util.find_spec("torchvision"):
         from transformers import AutoVideoProcessor
 
         with contextlib.suppress(OSError, ValueError, ImportError):  # a model without videos
-            asked.video_processor = AutoVideoProcessor.from_pretrained(
+            processor.video_processor = AutoVideoProcessor.from_pretrained(
                 path, trust_remote_code=False
             )
-    return asked
+    return processor
 
 
 def _unless_expanded(apply: Callable[..., Any]) -> Callable[..., Any]:
     def expand(processor: Any, token_ids: list[int], updates: Mapping[str, Any]) -> Any:
-        found = processor._find_mm_placeholders(token_ids, updates)
-        if any(len(found.get(kind, ())) != len(items) for kind, items in updates.items()):
+        placeholders = processor._find_mm_placeholders(token_ids, updates)
+        if any(len(placeholders.get(kind, ())) != len(items) for kind, items in updates.items()):
             return apply(processor, token_ids, updates)  # a prompt of vLLM's own, to measure memory
         places = {
             index
-            for items in found.values()
+            for items in placeholders.values()
             for item in items
             for index in range(item.start_idx, item.start_idx + item.length)
         }
@@ -182,7 +182,7 @@ def _unless_expanded(apply: Callable[..., Any]) -> Callable[..., Any]:
                 f"a prompt has {stray} image tokens more than vLLM makes of its images",
                 f"report it with the version of vLLM, and {_TRANSFORMERS}",
             )
-        return token_ids, found
+        return token_ids, placeholders
 
     return expand
 

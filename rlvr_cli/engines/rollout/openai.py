@@ -166,8 +166,8 @@ class OpenAIEngine:
         for index, completion in self._pool.run(len(requests), ask):
             unknown += completion.finish_reason is None
             request = requests[index]
-            said = f"{completion.token_ids} {completion.text}"
-            drawn[f"{request.prompt_token_ids} {request.asked}"].append(said)
+            sample = f"{completion.token_ids} {completion.text}"
+            drawn[f"{request.prompt_token_ids} {request.asked}"].append(sample)
             yield index, completion
         groups = [group for group in drawn.values() if len(group) > 1]
         if sampling.temperature and len(groups) > 1 and all(len(set(g)) == 1 for g in groups):
@@ -216,17 +216,17 @@ class OpenAIEngine:
         self, connection: Client, server: Server, request: Request, sampling: SamplingParams
     ) -> Completion:
         """A completion as text, of a policy that only the server has."""
-        asked, path = images.messages(request), "/chat/completions"
-        more: dict[str, Any] = {"messages": asked}
-        if isinstance(asked, str) and self._api != "chat":
-            path, more = "/completions", {"prompt": asked}
+        prompt, path = images.messages(request), "/chat/completions"
+        more: dict[str, Any] = {"messages": prompt}
+        if isinstance(prompt, str) and self._api != "chat":
+            path, more = "/completions", {"prompt": prompt}
         elif self._api == "completions":
             raise UsageError(
                 "api=completions continues text, and a prompt is a chat",
                 "leave api=completions out, or send plain questions as they are with --no-chat",
             )
-        elif isinstance(asked, str):
-            more = {"messages": [{"role": "user", "content": asked}]}
+        elif isinstance(prompt, str):
+            more = {"messages": [{"role": "user", "content": prompt}]}
         answer = connection.ask("POST", path, self._fields(server, request, sampling, **more))
         _note_model(server, answer)
         return answers.spoken(answer, sampling, server.endpoint.host)
@@ -270,8 +270,8 @@ class OpenAIEngine:
         """An error if ids are not the policy's, or decode to another text than the server's."""
         strange = [token for token in token_ids if not 0 <= token < self._vocabulary]
         decoded = checks.letters(self._tokenizer.decode(token_ids, skip_special_tokens=False))
-        said = checks.letters(text)
-        if strange or not (decoded.startswith(said) or said.startswith(decoded)):
+        expected = checks.letters(text)
+        if strange or not (decoded.startswith(expected) or expected.startswith(decoded)):
             what = f"the token id {strange[0]}" if strange else f"ids of other text than `{text}`"
             raise DataError(
                 f"{host} gives {what}: it has another tokenizer than `{self._policy.name}`",

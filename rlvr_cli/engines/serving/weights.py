@@ -60,7 +60,7 @@ class Weights:
         await _answer(send, 200, content)
 
     async def _load(self, state: Any, body: Any) -> dict[str, Any]:
-        policy = _asked(body)
+        policy = _requested_policy(body)
         async with self._lock:
             await _take(state, policy)
         return {"model": names.of(policy.digest)}
@@ -91,7 +91,7 @@ async def _body(receive: Receive) -> Any:
         raise DataError("the request is not JSON", "send path and digest") from None
 
 
-def _asked(body: Any) -> Policy:
+def _requested_policy(body: Any) -> Policy:
     """The policy of a request; an error if it is not there, or cannot take the place of the first.
 
     Only weights are loaded: all else must be as it was.

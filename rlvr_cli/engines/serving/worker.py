@@ -39,11 +39,11 @@ def _require(model: Any, path: Path) -> None:
                 own = next(iter(mapper.apply_list([name])), "") if mapper else name
                 if own not in parameters:
                     continue
-                held, stored = parameters[own].detach(), tensors.get_tensor(name)
-                if held.shape != stored.shape:
+                parameter, stored = parameters[own].detach(), tensors.get_tensor(name)
+                if parameter.shape != stored.shape:
                     continue
                 compared += 1
-                if not held.cpu().equal(stored.to(held.dtype)):
+                if not parameter.cpu().equal(stored.to(parameter.dtype)):
                     raise ValueError(f"`{name}` is not what {file} holds after it was loaded")
     if not compared:
         raise ValueError("no weight can be compared: all names or shapes differ from the files'")

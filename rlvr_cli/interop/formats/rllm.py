@@ -55,5 +55,5 @@ def _last(trajectories: list[Any]) -> str | None:
         return None
     turns = [turn for turn in steps[-1].get("chat_completions") or []
              if turn.get("role") == "assistant"]  # fmt: skip
-    said = steps[-1].get("model_response") or (turns[-1].get("content") if turns else None)
-    return said if isinstance(said, str) else None
+    text = steps[-1].get("model_response") or (turns[-1].get("content") if turns else None)
+    return text if isinstance(text, str) else None

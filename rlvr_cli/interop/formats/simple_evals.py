@@ -43,15 +43,15 @@ def _question(page: str | None, turns: list[Row] | None) -> Row:
     answers = 0
     while answers < len(turns) and turns[-1 - answers].get("role") == "assistant":
         answers += 1
-    prompt, said = turns[: len(turns) - answers], [turn["content"] for turn in turns[-answers:]]
+    prompt, texts = turns[: len(turns) - answers], [turn["content"] for turn in turns[-answers:]]
     score, gold, extracted = (_field(page, n) for n in ("Score", "Correct Answer",
                                                         "Extracted Answer"))  # fmt: skip
     fields: Row = {"prompt_id": named(prompt), "prompt": prompt}
     if answers > 1:
         verdicts = _list(extracted)
         known = verdicts if len(verdicts) == answers else [None] * answers
-        return fields | {"completions": said} | correct_by("Extracted Answer", known)
-    fields |= {"completion": said[0] if answers else None, "answer": gold, "extracted": extracted}
+        return fields | {"completions": texts} | correct_by("Extracted Answer", known)
+    fields |= {"completion": texts[0] if answers else None, "answer": gold, "extracted": extracted}
     return fields | correct_by("Score", score)
 
 

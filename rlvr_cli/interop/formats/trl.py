@@ -58,13 +58,13 @@ def write(groups: Iterable[Row]) -> Iterator[Row]:
     Where prompts have images, which are in `images`, the content of their turns are parts.
     """
     for group in groups:
-        asked = messages(group["messages"])
+        prompt = messages(group["messages"])
         if "images" in group:
-            asked = [turn | {"content": _parts(turn.get("content"))} for turn in asked]
+            prompt = [turn | {"content": _parts(turn.get("content"))} for turn in prompt]
         for completion in group["completions"]:
             yield {
                 "prompt_id": group["prompt_id"],
-                "prompt": asked,
+                "prompt": prompt,
                 "images": images(group),
                 "completion": [{"role": "assistant", "content": completion["completion"]}],
                 "solution": group["answer"],

@@ -52,9 +52,9 @@ def _trace(trace: Row, environment: Any) -> Row:
     """Version 1: a graph of messages; those that the model sampled are the completion."""
     data = (trace.get("task") or {}).get("data") or {}
     nodes = trace.get("nodes") or []
-    said = [node["message"] for node in nodes if node.get("sampled")]
+    sampled = [node["message"] for node in nodes if node.get("sampled")]
     rewards = [reward for reward in (trace.get("rewards") or {}).values() if reward]
-    failed = trace.get("stop_condition") == "error" or not said
+    failed = trace.get("stop_condition") == "error" or not sampled
     prompt = data.get("prompt")
     if prompt is None:
         prompt = [node["message"] for node in nodes[: _before(nodes)]]
@@ -66,7 +66,7 @@ def _trace(trace: Row, environment: Any) -> Row:
         "prompt": prompt,
         "answer": data.get("answer"),
         "source": environment or (trace.get("task") or {}).get("type"),
-        "completion": said or None,
+        "completion": sampled or None,
         **rewarded_by("rewards", None if failed or not rewards else total),
     }
 

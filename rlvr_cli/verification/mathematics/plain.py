@@ -157,10 +157,10 @@ def clean(text: str) -> str:
     text = _ORDER.sub(lambda sign: {"l": "<", "g": ">"}[sign[1]], text)
     text = " ".join(_SPACES.sub(" ", text).split()).rstrip("\\").rstrip(_END).removeprefix("+")
     text = _BEFORE.sub("", _SIGNED.sub("-", text))
-    said = unwrapped(text).casefold().strip("$ ")
-    if match := _ALL_BUT.fullmatch(said):
+    bare = unwrapped(text).casefold().strip("$ ")
+    if match := _ALL_BUT.fullmatch(bare):
         return rf"\mathbb{{R}}\setminus\{{{match[1]}\}}"
-    return _MEANINGS.get(said, text)
+    return _MEANINGS.get(bare, text)
 
 
 def _in_degrees(match: re.Match[str]) -> str:

@@ -136,16 +136,16 @@ def last(text: str, places: list[int] | None = None) -> str | None:
         tail = tail[match.end() :] if (match := _FILLER.match(tail)) else tail
         if _REMARK.match(tail):
             continue
-        if asked := _ASKED.match(tail):
-            corrected = _CORRECTED.match(tail, asked.end())
-            return _said(tail[corrected.end() :]) if corrected else None
+        if question := _ASKED.match(tail):
+            corrected = _CORRECTED.match(tail, question.end())
+            return _answer_of(tail[corrected.end() :]) if corrected else None
         if instead := _INSTEAD.match(tail):
             tail = tail[instead.end() :]
-        return None if _NEGATED.match(tail) else _said(tail)
+        return None if _NEGATED.match(tail) else _answer_of(tail)
     return None
 
 
-def _said(tail: str) -> str | None:
+def _answer_of(tail: str) -> str | None:
     """What follows: its mathematics if it begins so, else its sentence."""
     if not _MONEY.match(tail) or re.match(r"\$[^$\n]*\$(?![0-9])", tail):
         formulas = _formulas(tail)

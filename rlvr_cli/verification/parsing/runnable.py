@@ -62,11 +62,11 @@ def is_lazy(program: str, gold: Gold, prompt: str) -> bool:
 
     Python refuses any other name that is not defined.
     """
-    asked = python_names.annotated(program)
-    given = python_names.classes(prompt)
-    given |= _NODES if _is_usual(gold) else frozenset()
-    given |= frozenset() if isinstance(gold, Script | Calls) else python_names.classes(gold.text)
-    return bool(asked) and asked <= given
+    annotated = python_names.annotated(program)
+    defined = python_names.classes(prompt)
+    defined |= _NODES if _is_usual(gold) else frozenset()
+    defined |= frozenset() if isinstance(gold, Script | Calls) else python_names.classes(gold.text)
+    return bool(annotated) and annotated <= defined
 
 
 def _is_usual(gold: Gold) -> bool:
@@ -123,8 +123,8 @@ def _named(program: str, method: str, owner: str | None) -> str:
     owners = python_names.defined_within(program, method)
     if not owners:
         return program
-    asked = owner or "Solution"
-    class_name = asked if asked in owners else owners[-1]
+    wanted = owner or "Solution"
+    class_name = wanted if wanted in owners else owners[-1]
     line = f"def {method}(*given, **named): return {class_name}().{method}(*given, **named)\n"
     return usual_imports.before(program, line)
 

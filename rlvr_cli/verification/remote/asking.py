@@ -18,10 +18,10 @@ IN_VAIN = 16  # failures of the service in a row, after which no more questions 
 GRACE_S = 5.0  # beyond a question's own limit, until its thread is given up
 _REASON = 200  # characters of an error
 
-Asked = tuple[int, Verdict, Counter[str]]
+Answered = tuple[int, Verdict, Counter[str]]
 
 
-def run(remote: Remote, tasks: Sequence[Task], *, grace_s: float = GRACE_S) -> Iterator[Asked]:
+def run(remote: Remote, tasks: Sequence[Task], *, grace_s: float = GRACE_S) -> Iterator[Answered]:
     """The verdict of each question with its index, as they come, and what it used.
 
     Once IN_VAIN questions, or as many as are in flight if that is more, have failed in a row as the
@@ -94,7 +94,7 @@ def _overdue() -> Verdict:
     return Verdict("timeout", reason="it was not answered in time")
 
 
-def _unasked(waiting: deque[int], last: Verdict, failures: int) -> Iterator[Asked]:
+def _unasked(waiting: deque[int], last: Verdict, failures: int) -> Iterator[Answered]:
     """The verdicts on questions that are not sent, as the last ones all failed."""
     reason = f"not asked, as {failures} before it failed: {last.reason}"
     while waiting:

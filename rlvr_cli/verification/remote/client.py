@@ -143,9 +143,9 @@ class Client:
                 wait = _wait_s(tries, trouble.after_s)
                 tries += 1
                 if tries > self.endpoint.retries or time.monotonic() + wait > deadline:
-                    said = f" ({tries} tries)" if tries > 1 else ""
+                    attempts = f" ({tries} tries)" if tries > 1 else ""
                     raise Failed(
-                        f"{trouble}{said}", trouble.status, trouble.code,
+                        f"{trouble}{attempts}", trouble.status, trouble.code,
                         may_pass=True, after_s=trouble.after_s,
                     ) from None  # fmt: skip
                 self.used["retries"] += 1
@@ -196,8 +196,8 @@ class Client:
             if inner is None:
                 return answer
             code, words = inner, http.client.responses.get(inner, "")
-        said, kind = responses.message(self._safe(content))
-        reason = f"{self.endpoint.host} answers {code} {words}: {said}".rstrip(": ")
+        message, kind = responses.message(self._safe(content))
+        reason = f"{self.endpoint.host} answers {code} {words}: {message}".rstrip(": ")
         if _may_pass(code) and kind not in _FOR_GOOD:
             raise _Passing(reason, code=code, after_s=responses.retry_after(response))
         is_of_request = code in (400, 413, 422) or kind == responses.FILTERED

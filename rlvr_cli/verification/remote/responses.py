@@ -88,10 +88,10 @@ def message(body: bytes) -> tuple[str, str]:
     error = parsed.get("error", parsed) if isinstance(parsed, dict) else parsed
     if not isinstance(error, dict):
         return _shown(str(error)), ""
-    said = error.get("message") or error.get("detail") or error.get("error") or ""
+    detail = error.get("message") or error.get("detail") or error.get("error") or ""
     metadata = error.get("metadata")
     is_filtered = isinstance(metadata, dict) and bool(metadata.get("reasons"))
-    return _shown(str(said)), FILTERED if is_filtered else str(error.get("code") or "")
+    return _shown(str(detail)), FILTERED if is_filtered else str(error.get("code") or "")
 
 
 def _shown(text: str) -> str:

@@ -37,7 +37,7 @@ _PREDICATES = frozenset(  # which only built-in data answers
 _RELATED = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, type(None))
 
 
-class Asker(Protocol):
+class MirrorPeer(Protocol):
     """The conversation that a mirror is part of."""
 
     def ask(self, *request: Any) -> Any: ...
@@ -63,7 +63,7 @@ def ref_of(value: Any) -> int | None:
 class MirrorType(type):
     """The class of classes that mirror one of the other process."""
 
-    _rlvr_peer: Asker
+    _rlvr_peer: MirrorPeer
 
     def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any]) -> "MirrorType":
         if "_rlvr_peer" not in space:
@@ -104,7 +104,7 @@ class MirrorType(type):
 class Mirror:
     """An object of the other process."""
 
-    _rlvr_peer: Asker
+    _rlvr_peer: MirrorPeer
     _rlvr_ref: int
 
     def __getattr__(self, name: str) -> Any:
@@ -141,7 +141,7 @@ class Mirror:
 
 
 def make_class(
-    peer: Asker,
+    peer: MirrorPeer,
     name: str,
     bases: list[type],
     names: list[str],

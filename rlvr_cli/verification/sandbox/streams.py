@@ -41,7 +41,7 @@ def writer(raw: Printed) -> io.TextIOWrapper:
     return io.TextIOWrapper(raw, write_through=True, **how)  # type: ignore[arg-type]
 
 
-class Asked(io.RawIOBase):
+class LineInput(io.RawIOBase):
     """A stdin whose lines are requested one at a time."""
 
     def __init__(self, line: Callable[[], str]) -> None:
@@ -62,5 +62,5 @@ class Asked(io.RawIOBase):
 
 def reader(line: Callable[[], str]) -> io.TextIOWrapper:
     """A `sys.stdin`, with a `buffer`, that asks for no line before it is read."""
-    raw: Any = io.BufferedReader(Asked(line), 1)
+    raw: Any = io.BufferedReader(LineInput(line), 1)
     return io.TextIOWrapper(raw, encoding="utf-8", errors="surrogateescape")

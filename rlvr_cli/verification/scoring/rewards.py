@@ -294,16 +294,16 @@ def combine(parts: tuple[Part, ...], verdicts: list[Verdict]) -> Verdict:
     for index, part in enumerate(parts):
         terms.setdefault(part.term, []).append(index)
     weights = [parts[own[0]].weight for own in terms.values()]
-    said = [_joined(parts[own[0]].how, [verdicts[i] for i in own]) for own in terms.values()]
+    of_terms = [_joined(parts[own[0]].how, [verdicts[i] for i in own]) for own in terms.values()]
     if weights == [1]:
-        return said[0]
-    for verdict in said:
+        return of_terms[0]
+    for verdict in of_terms:
         if verdict.status in FAULTS:
             return verdict
-    judged = [v for v in said if v.status != "skipped"]
+    judged = [v for v in of_terms if v.status != "skipped"]
     if not judged:
-        return said[0]
-    total = sum(weight * (v.reward or 0.0) for weight, v in zip(weights, said, strict=True))
+        return of_terms[0]
+    total = sum(weight * (v.reward or 0.0) for weight, v in zip(weights, of_terms, strict=True))
     first = judged[0]
     reasons = (f"{p.name}: {v.reason}" for p, v in zip(parts, verdicts, strict=True) if v.reason)
     reason = first.reason or (next(reasons, None) if first.status == "ok" else None)

@@ -85,17 +85,17 @@ class Scorer:
 
         Questions whose verdicts were known from before took nothing.
         """
-        said = []
+        lines = []
         if self.cache and self.cache.trouble:
-            said.append(f"continued without `{self.cache.path}`: {self.cache.trouble}")
+            lines.append(f"continued without `{self.cache.path}`: {self.cache.trouble}")
         for spec, used in self.used.items():
-            said.append(
+            lines.append(
                 f"`{grammar.read(spec).name}` took "
                 f"{plural.of(used['requests'], 'request')}, of which "
                 f"{used['retries']:,} were retries, {used['prompt_tokens']:,} prompt tokens and "
                 f"{used['completion_tokens']:,} completion tokens"
             )
-        return said
+        return lines
 
     def verdicts(
         self, questions: Sequence[Question], on_done: Callable[[int], None] = lambda count: None
@@ -171,8 +171,8 @@ class Scorer:
             return
         known = self.cache.get(lasting) if self.cache else {}
         keys = [key for key in tasks if not all(row in known for row in rows[key])]
-        asked = {row for key in keys for row in rows[key]}
-        yield {row: verdict for row, verdict in known.items() if row not in asked}
+        unknown = {row for key in keys for row in rows[key]}
+        yield {row: verdict for row, verdict in known.items() if row not in unknown}
         if not keys:
             return
         new: dict[bytes, Verdict] = {}
