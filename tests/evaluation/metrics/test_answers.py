@@ -68,7 +68,7 @@ def test_all_right_all_wrong_and_all_silent():
 def test_too_few_completions_are_refused():
     with pytest.raises(DataError, match="`maj@5` needs 5"):
         maj_at_k(2, [1], 1, [5])
-    with pytest.raises(DataError, match="are none"):
+    with pytest.raises(DataError, match="are not sizes"):
         maj_at_k(-1, [3], 0, [1])
 
 
