@@ -66,7 +66,7 @@ def explained(error: Exception, url: str, what: str) -> UserError:
         return DataError(f"the bucket of `{place}` does not exist", "check its name, or make it")
     if extra == "s3" and _ELSEWHERE.search(str(error)):
         return UserError(
-            f"the bucket of `{place}` is in another region: {said}",
+            f"the bucket of `{place}` is in another region: {reason}",
             "set AWS_DEFAULT_REGION to its region, and AWS_ENDPOINT_URL if that names one",
         )
     if isinstance(error, PermissionError) or _REFUSED.search(f"{type(error).__name__} {error}"):
