@@ -95,6 +95,15 @@ def test_a_token_beyond_the_dual_clip_is_not_part_of_the_future(gains):
     assert slopes(gains, "fipo", [1.0, 10.1], -1.0)[0] == -1
 
 
+def test_the_bounds_of_the_ratio_are_within(gains):
+    """At a ratio of 2, which a logarithm and its exponential keep exactly."""
+    within = slopes(gains, "fipo:dual_clip=2", [1.0, 2.0], -1.0)
+    assert within[0] == pytest.approx(-1.2, rel=1e-12)
+    at_safety = slopes(gains, "fipo:safety=2", [2.0, 1.0], -1.0)
+    assert at_safety[0] == pytest.approx(-2 * 1.2, rel=1e-12)
+    assert slopes(gains, "fipo:safety=1.9", [2.0, 1.0], -1.0)[0] == pytest.approx(-2, rel=1e-12)
+
+
 def test_an_error_far_likelier_weighs_one_and_a_success_as_its_future_says(gains):
     spec = "fipo:f_low=0.5,safety=3"
     ratios = [3.5, 0.1]  # F of the first is log 0.35: a weight of 0.5 at least
