@@ -44,6 +44,7 @@ EQUIVALENT = {
     ("terms/surrogate.py", "advantage_B1 < 0 -> LtE"): "an advantage of 0 has gain 0 either way",
     ("terms/surrogate.py", "advantage_B1 > 0 -> GtE"): "an advantage of 0 has gain 0 either way",
     ("modifiers/off_policy_mask.py", "batch.logp_BT.detach -> clone"): "a comparison has none",
+    ("objectives/fipo.py", "batch.advantage_BT < 0 -> LtE"): "an advantage of 0 has gain 0 anyway",
     ("modifiers/negative_only.py", "objective.sign > 0 -> GtE"): "of a sign that is not 0",
     ("modifiers/negative_only.py", "batch.advantage_BT < 0 -> LtE"): "0 times 0 or 1",
     ("modifiers/up.py", "batch.advantage_BT > 0 -> GtE"): "an advantage of 0 has gain 0 either way",

@@ -67,10 +67,11 @@ def future(log_ratio_BT: Tensor, *, discount: float) -> Tensor:
 
     Sums over 1, 2, 4, ... tokens: few steps also where completions are long.
     """
-    sum_BT, reach = log_ratio_BT, 1
-    while reach < log_ratio_BT.shape[-1]:
+    sum_BT = log_ratio_BT
+    for doubling in range((log_ratio_BT.shape[1] - 1).bit_length()):
+        reach = 2**doubling
         later_BT = torch.nn.functional.pad(sum_BT[:, reach:], (0, reach))
-        sum_BT, reach = sum_BT + discount**reach * later_BT, 2 * reach
+        sum_BT = sum_BT + discount**reach * later_BT
     return sum_BT
 
 
