@@ -1,8 +1,8 @@
 """`attention.attend` to a cache of int8 codes, which is half of one in bfloat16.
 
-Each position of a head has a scale for its key and one for its value. Keys are less a shift that a
-row has for all positions: some channels of keys are far from 0 everywhere, and what is added to all
-scores of a query is of no weight in a softmax.
+Each position of a head has a scale for its key and one for its value. A shift that a row uses for
+all positions is subtracted from keys: some channels of keys are far from 0 everywhere, and a
+constant added to all scores of a query does not change a softmax.
 
 Shapes: B rows, H query heads, K key heads, D head size, L positions of the cache, M = L / 2 pairs
 of positions, whose values alternate; P prompts, S positions of the longest.

@@ -283,7 +283,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """All that decides a run; `train` is no stage with options of its own beyond RunOptions."""
+    """Everything that decides a run; `train` has no options of its own beyond RunOptions."""
 
     train: RunOptions = RunOptions()
     rollout: RolloutOptions = RolloutOptions()

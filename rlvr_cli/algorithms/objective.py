@@ -35,18 +35,18 @@ class Part:
 
 @dataclass(frozen=True)
 class Step:
-    """What an estimator may know of the N completions of a rollout batch."""
+    """The inputs of an estimator for the N completions of a rollout batch."""
 
     reward_N: Tensor  # float64; 0 where missing
     present_N: Tensor  # bool; False where the verifier failed
-    correct_N: Tensor  # bool; what the verifier said
+    correct_N: Tensor  # bool; the verifier's verdict
     group_N: Tensor  # int64 in [0, groups)
     length_N: Tensor  # int64, tokens
     max_length: int  # tokens, the longest completion that sampling allows
-    parts: tuple[Part, ...] = ()  # of a reward that is a weighted sum; none of any other
-    truncated_N: Tensor | None = None  # bool; cut at the limit; where an objective needs it
-    kl_N: Tensor | None = None  # nats, sum of log pi_old - log pi_ref; where an objective needs it
-    whitened_later: bool = False  # a rule of tokens whitens, so that an estimator does not
+    parts: tuple[Part, ...] = ()  # of a reward that is a weighted sum, else empty
+    truncated_N: Tensor | None = None  # bool; cut at the limit; if an objective needs it
+    kl_N: Tensor | None = None  # nats, sum of log pi_old - log pi_ref; if an objective needs it
+    whitened_later: bool = False  # a token rule whitens, so the estimator does not
 
     def only(self, chosen_N: Tensor) -> Step:
         """The rows where `chosen_N` is True."""

@@ -44,8 +44,8 @@ class Data:
 class Definition:
     """A benchmark: its data, the verifier of its prompts, and the options to sample with.
 
-    `prompts` is how many there must be, one of several numbers where copies differ; empty means
-    any. `warning` is said each time.
+    `prompts` are the allowed numbers of prompts, several if copies differ; empty means any.
+    `warning` is printed each time.
     """
 
     name: str

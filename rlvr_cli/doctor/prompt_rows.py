@@ -1,7 +1,7 @@
 """What is wrong with prompts: their ids, texts, golds and lengths.
 
-The rows come in batches, of which one is held at a time; of each row before it two hashes of 8
-bytes stay, and 6 bytes of its length and form.
+The rows come in batches, one of which is in memory at a time; of each earlier row two hashes of 8
+bytes are kept, and 6 bytes for its length and form.
 """
 
 import hashlib

@@ -40,7 +40,7 @@ class Prompts:
 
 @dataclass(frozen=True)
 class Match:
-    """The pairs of places of one prompt in two sides, and what else shares an id."""
+    """The positions of the same prompts in two sides, and other prompts that share an id."""
 
     rows: list[tuple[int, int]]
     known: Counter[str]  # of how many pairs both sides know a field
@@ -69,7 +69,7 @@ class Match:
 
 @dataclass
 class PromptFacts:
-    """Collects what a file says of its prompts, batch after batch; long texts as hashes.
+    """Collects the ids, texts and golds of a file's prompts in batches; long texts as hashes.
 
     The batches' `Stream` has held the rows of a prompt to one text and one gold.
     """

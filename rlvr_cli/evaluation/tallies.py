@@ -1,4 +1,4 @@
-"""What is known of each prompt's completions, counted in one pass in bounded memory.
+"""Counts of each prompt's completions, in one pass and in bounded memory.
 
 Shapes: N completions of a batch, U prompts in it, R runs of rows of one prompt, P prompts.
 """
@@ -25,7 +25,7 @@ LONG_RUN = 32  # where consecutive rows of a prompt are at least this many, runs
 
 @dataclass(frozen=True)
 class Tally:
-    """What is known of each prompt's completions; those without a verdict are excluded.
+    """Counts of each prompt's completions; those without a verdict are excluded.
 
     A prompt without any verdict is left out of all means, and named. All correct completions are
     one class of answers, wrong ones are classes by what they answer.

@@ -1,4 +1,4 @@
-"""Which wrong answers count as one in Maj@k and in the answer entropy.
+"""Which wrong answers count as equal in Maj@k and in the answer entropy.
 
 The verifier of the scores decides, or the answers' texts do.
 

@@ -30,7 +30,7 @@ _SHORT = 60  # characters of a gold that is an answer and no text
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """A policy: its size, what it is stored in, and what its configuration allows."""
+    """A policy: its size, its dtype on disk, and what its configuration allows."""
 
     policy: Policy
     architecture: str

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Batch:
-    """One row a completion, in the files' order; None is a column that the file does not have.
+    """One row per completion, in the files' order; a column that the file lacks is None.
 
-    `correct` is 1, 0 or -1 where it is not known, `reward` NaN there. Where the file has no
-    `correct`, it is whether the reward is 1, unless rewards are graded: see `Stream.graded`.
-    `sample` is a number, negative for those that are text.
+    `correct` is 1, 0 or, if unknown, -1; an unknown `reward` is NaN. If the file has no `correct`
+    column, a completion is correct if its reward is 1, unless rewards are graded: see
+    `Stream.graded`. `sample` is a number, negative for samples named by text.
     """
 
     prompt_id: pa.Array

@@ -24,18 +24,17 @@ from rlvr_cli.interop.where import Where
 
 ROWS_PER_BATCH = 4096
 TEXTS = ("completion", "extracted", "source")
-COMPARED = ("prompt", "gold", "step", "model")  # what all rows of a prompt must say alike
+COMPARED = ("prompt", "gold", "step", "model")  # on which all rows of a prompt must agree
 
 
 class Stream:
-    """The batches of a path; what its columns are is known once it was read.
+    """The batches of a path; which columns it has is known once it has been read.
 
-    `wanted` are the columns to read besides the id and what is compared; rows have their
-    completions at hand too. With `rows` each batch keeps its rows as they were; without, those of a
-    plain Parquet file are not built. Without `checks` prompts and samples are not held to be one,
-    as what only shows a file needs.
+    `wanted` are the columns to read besides the id and the compared ones. With `rows` each batch
+    keeps its rows as they were; without, rows of a plain Parquet file are not built. Without
+    `checks` nothing ensures that the rows of a prompt agree, for a command that only shows a file.
 
-    Where several files have the same prompts, each file is a source: `apart`.
+    If several files have the same prompts, each file is a source: `apart`.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class Stream:
         self.header: list[str] = []
         self.graded = False
         self.apart: list[str] = []  # the names of the files, where each is a source
-        self.verdicts: list[str] = []  # the files' own names of what says what is correct
+        self.verdicts: list[str] = []  # the names of the files' columns of verdicts
         self.steps: set[Any] = set()  # of the policy, where a column says them
         self.completions = 0
         self.repeated = 0

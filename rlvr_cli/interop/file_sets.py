@@ -1,4 +1,4 @@
-"""Whether several files are parts of one set of completions, or one set each."""
+"""Decides whether several files are parts of one set of completions, or one set each."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -49,7 +49,7 @@ _ORIENTATION = 0x0112  # the EXIF tag
 
 @dataclass(frozen=True)
 class Folder:
-    """Where relative paths begin; of data that was downloaded no other path is read."""
+    """Where relative paths start; for downloaded data, no path outside is read."""
 
     path: Path = Path()
     is_confined: bool = False

@@ -36,9 +36,9 @@ ABOVE = "say what score is right, as in --correct-above 0.5, or name another col
 class Verdicts:
     """Reads the verdicts of one column, a batch at a time; all must be in the same words.
 
-    1, "1.0", true and the like are right, 0 and false wrong; in a column of only 1 and -1, -1 is
-    wrong; so are the second of each pair of words (`pass/fail`). Above a threshold any number is
-    right, any other wrong.
+    1, "1.0", true and similar values are right, 0 and false wrong, as is -1 in a column of only 1
+    and -1, and the second of each pair of words (`pass/fail`). With a threshold, any number above
+    it is right, any other wrong.
     """
 
     def __init__(self, name: str, above: float | None = None) -> None:

@@ -1,7 +1,7 @@
-"""Columns of Parquet files taken as they are, where they are plain enough to need no rows.
+"""Reads columns of Parquet files directly, if they are plain enough to need no rows.
 
-What is not plain (nested objects, lists of other lengths, a missing id) is left to the rows'
-reader, which says what is wrong.
+Anything else (nested objects, lists of other lengths, a missing id) is left to the reader of rows,
+which reports what is wrong.
 """
 
 import json

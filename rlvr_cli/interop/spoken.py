@@ -26,7 +26,7 @@ _BETWEEN_TURNS = "\n\n"
 
 
 class Unreadable(ValueError):
-    """A value that is no text, with the words that say why and what can be done."""
+    """A value that is not text, with the reason and what to do about it."""
 
     hint = "write its text, or name another column with --completion-column"
 

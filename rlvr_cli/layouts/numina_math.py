@@ -1,7 +1,7 @@
 """NuminaMath-1.5 and OpenR1-Math-220k: `problem`, `answer`, `solution` and `question_type`.
 
-An answer of `proof` or `notfound` is none, and neither is one of a problem or a solution that the
-data set marks as not valid. The `messages` of OpenR1-Math end with a solution: the prompt is
+Rows are unusable if their answer is `proof` or `notfound`, or if the data set marks the problem or
+the solution as not valid. The `messages` of OpenR1-Math end with a solution: the prompt is
 `problem`, and neither they nor the `generations` are kept.
 """
 

@@ -21,7 +21,7 @@ Figures = dict[str, dict[str, Any]]
 
 @dataclass
 class _Sum:
-    """What is added up over the completions of one source."""
+    """Sums over the completions of one source."""
 
     prompts: set[str] = field(default_factory=set)
     completions: int = 0

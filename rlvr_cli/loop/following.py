@@ -35,7 +35,7 @@ LEAVES_REST = Share(waits=False)  # a part that another process holds is that on
 
 @dataclass(frozen=True)
 class Followed:
-    """A run that another process trains: its configuration, and what it reads."""
+    """A run that another process trains: its configuration and its inputs."""
 
     path: Path
     config: RunConfig
@@ -164,8 +164,8 @@ def is_intact(path: Path) -> bool:
 class Others:
     """The processes that sample and score for a trainer.
 
-    `begin` starts some once the run's configuration is stored, which is what they read; `look`
-    raises an error if one of these has failed.
+    `begin` starts them once the run's configuration, which they read, is stored; `look` raises an
+    error if one of them has failed.
     """
 
     def __init__(

@@ -83,7 +83,7 @@ def _gpus(side: str, text: str | None) -> tuple[str, ...]:
 
 @dataclass
 class Child:
-    """One process that follows the run, and what it says, which goes to a log."""
+    """One process that follows the run, with its output in a log."""
 
     name: str
     words: list[str]

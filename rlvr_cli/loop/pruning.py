@@ -1,8 +1,8 @@
-"""Which checkpoints of a run are kept, and what is kept of the others.
+"""Which checkpoints of a run stay complete, and of which only the weights stay.
 
-The newest `keep` are kept complete, and the best one; if an evaluation was lost, all that may be
-the best. Of the `keep_weights` before them only weights are kept, in the format of `rlvr convert`;
-adapters stay as they are, without the state of their optimizer.
+The newest `keep` stay complete, and the best one; if an evaluation was lost, every one that may be
+the best. Of the `keep_weights` before them only the weights stay, in the format of `rlvr convert`;
+adapters stay as they are, without the optimizer's state.
 """
 
 import shutil

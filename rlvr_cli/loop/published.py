@@ -1,7 +1,7 @@
 """The policies that a run publishes for its samplers: only weights, in the sampling dtype.
 
 steps/000003/policy/_weights          a model or adapters, as any loader reads them
-steps/000003/policy/_published.json   the digest of these, and what they were cast from
+steps/000003/policy/_published.json   their digest, and the policy that they were cast from
 
 The manifest is written last and never changes: samplers use what it names. Weights are removed when
 no step may name them any more; the manifest stays. No check for readers is needed: a step that is

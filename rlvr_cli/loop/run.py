@@ -52,7 +52,7 @@ Record = dict[str, Any]
 
 @dataclass
 class Run:
-    """A run directory, what it trains on, and the models in memory that its stages share.
+    """A run directory, its prompts, and the models in memory that its stages share.
 
     `last_step` is the step of the policy: that of a complete checkpoint, or 0.
     """

@@ -39,7 +39,7 @@ Record = dict[str, Any]
 class RunDirectory:
     """A run directory as one process reads and writes it.
 
-    `with_memory` that of a run with DLC, `with_staleness` of one that samples ahead.
+    `with_memory`: of a run with DLC; `with_staleness`: of one that samples ahead.
     """
 
     def __init__(

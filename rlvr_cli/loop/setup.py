@@ -50,7 +50,7 @@ from rlvr_cli.verification.scoring import rewards
 
 @dataclass(frozen=True)
 class Setup:
-    """A run that nothing is known to be wrong with; nothing of it is written yet."""
+    """A run that passed all checks; nothing is written yet."""
 
     config: RunConfig
     directory: RunDirectory

@@ -1,7 +1,7 @@
-"""The configuration that a run was begun with, as it is stored and as it is meant now.
+"""The configuration that a run was begun with, as stored and in the options of this version.
 
-config.toml is for readers, who may change what decides no row. `_run.json` holds the same under a
-checksum, with the digests of inputs.json: what was cut or lost of one comes back from the other.
+config.toml is for users, who may change options that decide no rows. `_run.json` holds the same
+with a checksum, and the digests of inputs.json: if one is damaged, the other restores it.
 """
 
 import tomllib

@@ -1,4 +1,4 @@
-"""What a phase of a run needs of a device's memory, and the error where it is not free."""
+"""The device memory that a phase of a run needs, and the error if it is not free."""
 
 import os
 import warnings

@@ -1,6 +1,6 @@
 """The memory that the images of prompts take in a vision tower, in bytes.
 
-Every token of a prompt counts as one of an image: that is the most that they take.
+Every token of a prompt counts as one of an image, which is an upper bound.
 """
 
 import functools

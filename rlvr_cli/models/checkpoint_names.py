@@ -1,4 +1,4 @@
-"""A model's weights by the names and shapes that the files of its checkpoint have.
+"""A model's weights under the names and with the shapes of its checkpoint's files.
 
 transformers computes with the experts of a layer as one tensor (`experts.gate_up_proj`, [experts,
 2 intermediate, hidden]). Most checkpoints, and engines that read them, have one of each expert

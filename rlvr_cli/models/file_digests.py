@@ -1,7 +1,7 @@
-"""sha256 of large files: several at a time, and remembered by what a change would change.
+"""sha256 of large files: several at a time, and cached until size, time or inode changes.
 
-What is remembered is in the user's cache, one small file a path. Without it, or where it says
-nothing that can be believed, the file is read again. What this process wrote it has in memory.
+Digests are in the user's cache, one small file per path. If that is missing or damaged, the file
+is read again. Digests of files that this process wrote are in memory.
 """
 
 import contextlib

@@ -100,7 +100,7 @@ def inputs(model: Any, token_BS: "Tensor", images: Sequence[tuple[bytes, ...]]) 
 class _Row:
     """The pixels of a row's images, and how many image tokens they are.
 
-    It holds the processor, by whose id it is found again: no other can have that meanwhile.
+    It keeps a reference to the processor, whose id is its key: so no other object gets that id.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class _Row:
 
 
 class _Recent:
-    """The rows that were processed last, up to so many bytes."""
+    """The latest processed rows, up to a number of bytes."""
 
     def __init__(self) -> None:
         self._rows: OrderedDict[tuple[int, tuple[bytes, ...]], _Row] = OrderedDict()

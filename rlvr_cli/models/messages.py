@@ -1,11 +1,11 @@
 """Prompts as data sets hold them: raw text, or messages in the shapes that tools write.
 
-Read are role and content, whose content may be a list of parts; ShareGPT's from and value; and one
-message by itself. What is none of these is refused.
+It reads role and content, where content may be a list of parts; ShareGPT's from and value; and a
+single message. Anything else is refused.
 
 A content that has images is a list of `{"type": "text", "text": ...}` and `{"type": "image",
-"image": ...}`; any other is a string. As stored an image is its sha256; as read from a data set it
-is what names it there, or None where the row's column of images does. Read are OpenAI's `image_url`
+"image": ...}`; any other is a string. A stored image is its sha256; one of a data set is its value
+there, or None if it comes from the row's column of images. It reads OpenAI's `image_url`
 and `input_image`, Hugging Face's `image` with a value under one of several names or with none,
 Anthropic's `source`, LLaMA-Factory's parts with a `value`, and parts without a type that hold
 `image` alone.

@@ -1,4 +1,4 @@
-"""Policies on disk: where one is, what identifies it, and loading it.
+"""Policies on disk: finding, identifying and loading them.
 
 A policy is a Hugging Face directory, or one of adapters that name their base policy. `builtin` and
 `builtin-vl`, which reads images, are the tiny ones that are installed with rlvr.

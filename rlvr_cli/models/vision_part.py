@@ -1,4 +1,4 @@
-"""What of a policy that reads images is no language model: its vision tower and its projector."""
+"""The vision tower and the projector of a policy that reads images."""
 
 import re
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""Which files hold a model's weights: those of its folder that loaders read, and no others.
+"""The files of a model's weights: those of its folder that loaders read, and no others.
 
-A loader takes the names in `*.index.json` as paths from the folder, and those of adapters next to a
-model as its base. What such a name reaches outside the folder is no part of the policy, so it is
-refused. Files that are links are read as what they link to, as in a cache of the hub.
+A loader takes the names in `*.index.json` as paths from the folder, and adapters next to a model
+as adapters of it. A name that leads outside the folder is refused, as that file is not part of the
+policy. Links are followed, as in a cache of the hub.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The completions of a prompt, put together by what they answer.
+"""The completions of a prompt, grouped by their answers.
 
 Shapes: N completions of a prompt.
 """

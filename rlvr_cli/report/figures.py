@@ -1,4 +1,4 @@
-"""Plots, and what they say at each place."""
+"""Plots, and the values that they show at each place."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""What every figure of a report is: a name, a line, and where it comes from."""
+"""Definitions of every figure of a report: a name, a line, and its source."""
 
 from dataclasses import dataclass, replace
 

@@ -33,7 +33,7 @@ _BYTES_SET = 0.25  # of a set character, deflated in base64: Markdown and MathML
 
 @dataclass(frozen=True)
 class Packed:
-    """What the page holds: a table, blocks of completions, and what was cut or stays raw."""
+    """The contents of the page: a table, blocks of completions, and notes on cut or raw texts."""
 
     rows: int
     table: str

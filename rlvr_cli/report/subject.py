@@ -1,4 +1,4 @@
-"""What is measured of one set of scored completions.
+"""The measurements of one set of scored completions.
 
 Shapes: P prompts, N completions, K values of k, M metrics.
 """

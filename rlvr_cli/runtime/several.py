@@ -1,4 +1,4 @@
-"""Several paths as one, where a command takes one source."""
+"""Several paths as one, for commands that take one source."""
 
 from collections.abc import Sequence
 from pathlib import Path, PosixPath

@@ -1,8 +1,8 @@
-"""The signals that end a command: of a terminal, of a scheduler, of `kill`; all mean the same.
+"""The signals that end a command, from a terminal, a scheduler or `kill`: all have the same effect.
 
-The main thread is interrupted, as by ctrl-c: what is finished is kept and the exit code is 75. It
-may be deep in a library that waits for something else, or drops the interrupt: then a thread ends
-the process. Nothing is lost by that, as nothing is lost by SIGKILL.
+The main thread is interrupted, as by ctrl-c: finished work is kept, and the exit code is 75. If it
+is deep in a library that waits for something else or drops the interrupt, another thread ends the
+process. Nothing is lost by that, as nothing is lost by SIGKILL.
 """
 
 import os

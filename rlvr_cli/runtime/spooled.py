@@ -13,7 +13,7 @@ from rlvr_cli.errors import UserError
 
 @dataclass(frozen=True)
 class Spooled:
-    """Bytes in a temporary file, which goes with this process.
+    """Bytes in a temporary file, which disappears with this process.
 
     As text it is what bytes are, or with a `head`, that of a URL with base64, the text it was.
     """

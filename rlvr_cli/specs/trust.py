@@ -1,4 +1,4 @@
-"""What a command line lets a command run, read and ask, where it is not the one that names it.
+"""What a command may run, read and send to if the command line itself does not name it.
 
 Code of a file, a file that an option of a verifier names, a service that completions are sent to
 and the variable that holds its key are used if the command line names them: in a spec, or with

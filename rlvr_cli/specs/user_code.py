@@ -29,7 +29,7 @@ _CHANGED = "bring that file back, or write its results again in another director
 
 @dataclass(frozen=True)
 class Code:
-    """Something outside rlvr that a spec names: what it is, where it is from, and in which version.
+    """Code outside rlvr that a spec names: the object, its origin and its version.
 
     `origin` is `sha256-...` of a file, and `DISTRIBUTION==VERSION` of an installed package.
     """

@@ -1,4 +1,4 @@
-"""The options of a spec: what was given, and the defaults of a signature for the others."""
+"""The options of a spec: the given values, and a signature's defaults for the others."""
 
 import contextlib
 import difflib

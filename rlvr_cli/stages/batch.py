@@ -1,4 +1,4 @@
-"""The rows of an update: what it needs is there, of the right rollouts, and finite."""
+"""The rows of an update, checked: complete, of the right rollouts, and finite."""
 
 import shlex
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the masks of an update dropped, where it is much."""
+"""Warnings if the masks of an update dropped many tokens."""
 
 from collections.abc import Iterator
 

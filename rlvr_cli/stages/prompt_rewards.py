@@ -47,8 +47,8 @@ class Gold:
 class PromptRewards:
     """The rewards of prompts: `spec`, or the verifier of each row.
 
-    Building it reads every spec, so that what is unknown, not trusted or of no known signature is
-    refused before anything else is done.
+    Building it reads every spec, so unknown, untrusted or uncallable verifiers are refused before
+    anything else is done.
     """
 
     def __init__(self, prompts: Shards, spec: str | None) -> None:

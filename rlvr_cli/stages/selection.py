@@ -19,7 +19,7 @@ class Selection:
     """Which prompts a rollout takes, and the seed of its rows.
 
     With `prompts_per_step` it takes those of one step: each epoch shuffles the prompts by the
-    hash of seed, epoch and id, and cuts them into steps; the remainder sits this epoch out.
+    hash of seed, epoch and id, and cuts them into steps; the remainder is left out of this epoch.
     A further draw takes as many of all other prompts, shuffled again for each step.
     """
 

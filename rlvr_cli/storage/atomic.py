@@ -82,9 +82,9 @@ def sync_file(path: Path) -> None:
 
 
 class Syncing:
-    """Folders on their way to disk while this process works on.
+    """Folders that are being synced to disk while this process continues.
 
-    A kill loses nothing of them, as the system has their bytes; a power cut may.
+    A kill loses nothing of them, as the kernel has their bytes; a power failure may.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Where directories in the cache were fetched from: they are recorded by their URL, never fetched.
+"""The URLs of directories in the cache, by which manifests record them; nothing is fetched here.
 
 stores/KEY/origin.json     the URL, and the digest of a directory of shards
 stores/KEY/NAME            what was fetched; it is complete once it exists

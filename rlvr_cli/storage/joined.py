@@ -1,8 +1,8 @@
 """Several directories of one kind read as one: their parts one after the other, in a given order.
 
-Nothing is copied: what is made from them records them all, and its parts line up with theirs. A
-prompt's completions in one of them are a group, and those of the same prompt in another are another
-group.
+Nothing is copied: a directory computed from them records all of them, and its parts match theirs.
+A prompt's completions in one of them are a group; those of the same prompt in another are a
+different group.
 """
 
 import functools

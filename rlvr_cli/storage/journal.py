@@ -2,9 +2,9 @@
 
     _writer-NONCE.jsonl
 
-Each line is a sha256 and a JSON object. A line that does not match its sha256, such as one that a
-kill has cut, is ignored: its part is made again. A file that grows shows others that its process
-lives (leases.py).
+Each line is a sha256 and a JSON object. A line that does not match its sha256, such as one cut off
+by a kill, is ignored: its part is computed again. As long as a file grows, other processes know
+that its process is alive (leases.py).
 """
 
 import hashlib

@@ -1,10 +1,10 @@
 """Leases on the parts of a directory: they avoid double work; results do not depend on them.
 
-A process that makes parts has a file of its own, `_writer-NONCE.jsonl` (journal.py), to which it
-adds a line every BEAT_S. A lease on part J is a further name of that file, `_lease-J.1`: a hard
-link is made by only one process, and as one file grows with all its names, the pulse of every
-lease costs one line. Another process takes a part over if the file has not grown for PATIENCE_S by
-its own clock; no two clocks are compared. It links `_lease-J.2`, and so on: the highest holds.
+A process that makes parts has its own file, `_writer-NONCE.jsonl` (journal.py), to which it adds a
+line every BEAT_S. A lease on part J is another name of that file, `_lease-J.1`: only one process
+can create a hard link, and as a file grows under all its names, one line renews every lease.
+Another process takes a part over if the file has not grown for PATIENCE_S by its own clock; no two
+clocks are compared. It links `_lease-J.2`, and so on: the highest number is valid.
 
 On one machine nobody waits: a process holds a lock on its file, which the kernel frees when it
 dies. If a holder that was given up comes back, two processes make one part, and publishing.py lets
@@ -33,7 +33,7 @@ _HEADER_BYTES = 4096
 class Leases:
     """The parts that this process holds, and whether the processes that hold others live.
 
-    Without `competes` nobody else makes what this process makes: it holds nothing, and its file is
+    Without `competes` no other process makes these parts: it takes no leases, and its file is
     only the journal.
     """
 

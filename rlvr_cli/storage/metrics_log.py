@@ -20,10 +20,10 @@ _DIGEST = re.compile(rb"([0-9]{1,18}) ([0-9a-f]{64})")
 
 @dataclass(frozen=True)
 class Logged:
-    """The records as they were written, by step and in order, and what else there is.
+    """The records as they were written, by step and in order, and the state of the file.
 
-    `damaged` are the numbers of the lines that are not as they were written. `seconds` are those
-    of all lines that can be read. Of the steps in `unproven` there is no digest.
+    `damaged` are the numbers of the lines that changed since they were written. `seconds` are
+    those of all lines that can be read. The steps in `unproven` have no digest.
     """
 
     records: dict[int, Record] = field(default_factory=dict)

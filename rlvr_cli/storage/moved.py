@@ -1,8 +1,8 @@
-"""The new places of directories that moved since others were made from them.
+"""The new paths of directories that moved since others were computed from them.
 
-A directory records its parents by relative path and by digest. `--prompts DIR` and its like say
-where one is now, and a run does so for its own prompts. A directory there is taken for the parent
-only if its digest is the recorded one.
+A directory records its parents by relative path and by digest. Options such as `--prompts DIR` say
+where one is now, and a run does so for its own prompts. A directory there counts as the parent
+only if it has the recorded digest.
 """
 
 import contextlib

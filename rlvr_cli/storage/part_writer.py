@@ -167,7 +167,7 @@ def begin(path: Path, plan: Plan, tag: str) -> bool:
 
 
 class PartQueue(Iterator[int]):
-    """The parts that this process is to make, its own share first.
+    """The parts for this process to make, its own share first.
 
     Each is claimed when it is taken. `share` is the part of its own share that is not done;
     another process may still claim some of it.

@@ -1,12 +1,12 @@
 """Finished completions of unfinished parts, stored in case the run is interrupted.
 
-An engine that has several parts in hand at once finishes none of them for a while. Each batch of
-finished completions is one Arrow IPC file, so that what was lost is less than a part's worth:
+An engine that works on several parts at once finishes none of them for a while. Each batch of
+finished completions is one Arrow IPC file, so that an interruption loses less than a part:
 
     _spool-NONCE-000000-SHA256.arrow
 
-The sha256 is of the file and of the plan that decides its completions. A file without it, as
-earlier versions left them, or with another one is not read: its completions are sampled again.
+The sha256 covers the file and the plan that decides its completions. A file with another one, or
+without one as earlier versions wrote, is not read: its completions are sampled again.
 """
 
 import hashlib

@@ -27,13 +27,13 @@ _IDENTITY = ("kind", "schema_version", "stage", "params", "parents", "parts", "e
 
 @dataclass(frozen=True)
 class Plan:
-    """What a stage is about to make, in the options of this version.
+    """The directory that a stage is about to write, in the options of this version.
 
-    `earlier` says of each param that earlier versions did not store what they did instead, and
-    `specs` how to write a stored spec with all options of this version. `optional` names the
-    params that are stored only where they apply. `behaviour` is the version of each thing whose
-    results have changed under the same options: a verifier, the sampling noise. Those at version 1
-    are not stored. `unknowns` is for completions that were not sampled here.
+    `earlier` has the value that earlier versions used for each param that they did not store, and
+    `specs` the functions that write a stored spec with all options of this version. `optional`
+    names the params that are stored only if they apply. `behaviour` has the version of each thing
+    whose results have changed under the same options: a verifier, the sampling noise. Version 1 is
+    not stored. `unknowns` is for completions that were not sampled here.
     """
 
     kind: str

@@ -1,7 +1,7 @@
-"""What makes a folder a run of `train`, and the folders of its steps and evaluations.
+"""Recognises run directories of `train`, and lists their steps and evaluations.
 
-A run numbers them with six digits or more. What is named otherwise (a copy, a note, what a desktop
-leaves) is no step, and nothing here reads, changes or removes it.
+A run numbers them with six digits or more. Folders with other names (a copy, a note, files of a
+desktop) are not steps, and nothing here reads, changes or removes them.
 """
 
 import re

@@ -1,9 +1,9 @@
-"""Shard directories: what one is, what decides its content, and reading it.
+"""Shard directories: their format, what decides their content, and how to read them.
 
-A directory holds `part-00000.parquet ...` of one kind. While it is written, `_plan.json` says
-what it will be, and each process that makes parts notes their checksums in a journal of its own
-(journal.py); `_manifest.json` lists them all, and is what makes the directory complete. Every read
-checks the part's sha256. writer.py writes; no other code touches shard files.
+A directory holds `part-00000.parquet ...` of one kind. While it is written, `_plan.json` describes
+it, and each process that makes parts records their checksums in its own journal (journal.py).
+`_manifest.json` lists all parts; with it the directory is complete. Every read checks the part's
+sha256. writer.py writes; no other code touches shard files.
 """
 
 import contextlib
@@ -211,7 +211,7 @@ class Shards:
 
 
 class _Facts(dict[str, Any]):
-    """What a manifest says; an error where it does not say what its reader asks for."""
+    """The contents of a manifest; an error if a requested entry is missing."""
 
     def __init__(self, shards: Shards, part: str) -> None:
         super().__init__(shards.manifest[part])

@@ -1,4 +1,4 @@
-"""Where rlvr keeps what it can compute again, for all projects of a user."""
+"""The folder for data that rlvr can compute again, shared by all projects of a user."""
 
 import os
 from pathlib import Path

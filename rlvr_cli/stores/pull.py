@@ -29,7 +29,7 @@ _TRIES = 20  # to take a lock that nobody seems to hold
 
 @dataclass(frozen=True)
 class Remote:
-    """What is to be fetched: files by their names, and what changes where one of them does.
+    """The files to download by their names, and what shows that one of them changed.
 
     A single file has the empty name. `pushed` says that a push vouches for them.
     """

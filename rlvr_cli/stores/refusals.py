@@ -1,4 +1,4 @@
-"""What a store's library raised, as one line that says what to do."""
+"""Turns exceptions of a store's library into one line with a hint."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Numbers with the name of what they count, which is singular where it is one."""
+"""Numbers with the name of what they count, in the singular or the plural."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -58,7 +58,7 @@ def _exact(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 class Results(io.TextIOWrapper):
-    """stdout: a write that fails is an error of the user's, and one that nobody reads an end.
+    """stdout: a write that fails is a UserError; if nobody reads it, the command ends.
 
     It is reported once: later output is lost too.
     """

@@ -27,7 +27,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Detail:
-    """All that is known of one completion; None where nothing is."""
+    """All that is known about one completion; unknown fields are None."""
 
     sample: int
     turns: list[tuple[str, str]] | None  # role and text of the prompt's messages

@@ -1,4 +1,4 @@
-"""What is shown of one index or of two: which prompts, in which order, and where one is.
+"""The prompts that are shown of one index or two, their order, and the current position.
 
 Shapes: S sides (one or two), N completions of a side, P prompts of all sides together.
 """
@@ -23,8 +23,8 @@ from rlvr_cli.viewer.index import Index
 class Selection:
     """The prompts of the sides that pass a filter, in an order, and the completion of each side.
 
-    A prompt of one side is that of the other if both have the same id and, where an id alone names
-    no prompt, the same source. Whether text and gold agree too, `unlike` says.
+    A prompt of one side matches one of the other if both have the same id and, if ids are
+    ambiguous, the same source. `unlike` says whether text or gold differ.
     """
 
     def __init__(self, indexes: Sequence[Index]) -> None:

@@ -1,4 +1,4 @@
-"""What OpenAI-compatible servers are sent, and what they answer with, each in its own shape.
+"""Requests to OpenAI-compatible servers, and their answers in the shapes of several servers.
 
 vLLM, SGLang        choice: token_ids, prompt_token_ids (`return_token_ids`)
 vLLM before 0.10.2  choice.logprobs.tokens as `token_id:N` (`return_tokens_as_token_ids`)

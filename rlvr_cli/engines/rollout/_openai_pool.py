@@ -1,4 +1,4 @@
-"""Requests to several servers at once: whoever is free takes the next one.
+"""Sends requests to several servers at once: a free server takes the next one.
 
 A server that is busy or away rests, for as long as it asks or a time that doubles, and what it did
 not answer goes back for the others to take. One that fails too often in a row is left out; an error
@@ -66,7 +66,7 @@ class Server:
 
 
 class Pool:
-    """Servers that share requests; `in_flight` at once to each, `retries` in a row in vain."""
+    """Servers that share requests: at most `in_flight` each, and `retries` failures in a row."""
 
     def __init__(self, servers: list[Server], *, in_flight: int, retries: int) -> None:
         self.all, self._in_flight, self.retries = servers, in_flight, retries

@@ -1,8 +1,8 @@
 """Images for vLLM: processed as the trainer does, in prompts as the policy sees them.
 
-By itself vLLM loads a processor that needs torchvision, whose pixels are not quite those of Pillow,
-and puts the tokens of an image in the place of one placeholder. Here it takes rlvr's processor, and
-a prompt in which each image is as many tokens as it has already.
+By default vLLM loads a processor that needs torchvision, whose pixels are not quite those of
+Pillow, and replaces one placeholder by the tokens of an image. Here it gets rlvr's processor, and
+prompts in which each image already has all of its tokens.
 """
 
 import contextlib

@@ -1,10 +1,10 @@
-"""Middleware of a vLLM server that has it take other weights of its policy's architecture.
+"""Middleware with which a vLLM server loads other weights of its policy's architecture.
 
     POST /v1/rlvr/policy {"path": DIR, "digest": SHA256}    {"model": "rlvr-SHA256"}
 
-The server calls its policy by the digest of its files. Requests name that, so that none is ever
-answered by another policy than it names: before new weights are loaded the old name is given
-up, and what is in flight is finished.
+The server names its policy by the digest of its files. Requests use that name, so they are never
+answered by another policy: before new weights are loaded, the server drops the old name and
+finishes the requests in flight.
 """
 
 import asyncio

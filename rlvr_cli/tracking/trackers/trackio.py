@@ -14,7 +14,7 @@ def build(*, project: str = "rlvr", space: str = "") -> "Trackio":
 
 
 class Trackio:
-    """Trackio finds a run by its name: the name of a new run is one that no other has."""
+    """Trackio identifies a run by its name, so a new run gets a name that no other run has."""
 
     def __init__(self, project: str, space: str) -> None:
         self._project, self._space = project, space

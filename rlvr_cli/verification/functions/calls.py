@@ -1,4 +1,4 @@
-"""Calls a reward function in its own style, and awaits it where it is asynchronous."""
+"""Calls a reward function in its own style, and awaits it if it is asynchronous."""
 
 import asyncio
 import functools

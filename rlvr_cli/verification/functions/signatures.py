@@ -1,4 +1,4 @@
-"""How a reward function of a user's wants to be called, by the names of its parameters.
+"""How to call a user's reward function, from the names of its parameters.
 
     own            f(completion, answer=..., extra=...)                 one completion
     trl            f(prompts, completions, completion_ids, **columns)   all of a prompt
@@ -6,8 +6,8 @@
     verl-batch     f(data_sources, solution_strs, ground_truths, extra_infos)
     open-instruct  f(tokenized_prediction, prediction, label, query=None)
 
-Each takes what it names of these, in any order; all may be `async def`. A class is called without
-arguments first.
+Each may name any of these, in any order, and may be `async def`. A class is instantiated first,
+without arguments.
 """
 
 import ast

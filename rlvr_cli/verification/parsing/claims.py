@@ -2,9 +2,9 @@
 
 A claim is a place where the text says which option it chooses. Strong ones are a box, an answer
 tag, a JSON field, and words such as "the answer is"; weak ones are "I choose B", "B is correct",
-"therefore, B", and a line that is an option and no more. The last strong one counts, or the last
-weak one where there is none. A claim of nothing (several options, one that is not there) counts as
-well: then the text has no answer, whatever it said before.
+"therefore, B", and a line that is only an option. The last strong one counts, or without any the
+last weak one. An invalid claim (several options, one that does not exist) counts as well: the text
+then has no answer, whatever it said before.
 """
 
 import re

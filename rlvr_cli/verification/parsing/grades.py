@@ -1,13 +1,13 @@
 r"""The grade that a judge's reply gives: a number of its scale, or why it gives none.
 
-A grade is marked, and of several of the best kind that there is the last one in the text counts:
+A grade must be marked. The first of these kinds that the text has counts, and of it the last one:
 
 1. a line such as `Final score: 7/10`, `<score>7</score>`, a JSON object such as `{"score": 7}`
 2. `\boxed{7}`, `[[7]]`, which may also restate an answer that was judged
-3. a first or last line that is a number or a word alone
-4. a line such as `Answer: yes`, with a word alone
+3. a first or last line that is only a number or a word
+4. a line such as `Answer: yes`, with a single word
 
-A number in running text is none.
+A number in running text is not a grade.
 """
 
 import json

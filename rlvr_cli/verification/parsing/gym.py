@@ -1,7 +1,7 @@
-"""What reasoning-gym is given as an answer, and what of it none of its scorers may evaluate.
+"""The answers that reasoning-gym's scorers get, and those that they must not evaluate.
 
-Of version 0.1.25: five scorers hand the answer to sympy's `parse_expr`, which executes Python, one
-takes every text for true, and four others pay in full for what is wrong (`mended`).
+In version 0.1.25, five scorers pass the answer to sympy's `parse_expr`, which executes Python, one
+accepts every text as true, and four others give full reward to wrong answers (`mended`).
 """
 
 import math

@@ -1,10 +1,9 @@
-"""The last number of a text, exactly; what may be several numbers or another one is none.
+"""The last number of a text, exactly; if it may be several numbers or another one, there is none.
 
-Read are signs and digits of any script, thousands with commas, spaces, apostrophes or LaTeX's
+It reads signs and digits of any script, thousands with commas, spaces, apostrophes or LaTeX's
 marks, fractions and mixed numbers, powers of ten, words such as "million", percentages, money, and
-known units. Digits that are part of a word are no number. Whatever else is around digits (a
-range, a date, a sum, `1,20`, `3x`) makes the last number unknown: an earlier one is not taken
-instead.
+known units. Digits within a word are not a number. Anything else around digits (a range, a date, a
+sum, `1,20`, `3x`) makes the last number unknown; an earlier one is not used instead.
 """
 
 import re

@@ -1,8 +1,8 @@
 """How a text names one option: by its label, by its text, or by both.
 
-Labels are separate: they are no part of a word, a formula or an enumeration. What is also a word
-(the article "a", the pronoun "I", a number) counts only where a sentence or a bracket ends behind
-it. Each function looks at a few hundred characters at most.
+Labels are separate: they are not part of a word, a formula or an enumeration. A label that is also
+a word (the article "a", the pronoun "I", a number) counts only if a sentence or a bracket ends
+after it. Each function reads a few hundred characters at most.
 """
 
 import functools
@@ -54,7 +54,7 @@ _FULL_WIDTH = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {0x
 
 @dataclass(frozen=True)
 class Named:
-    """What is named at a place: an option, or something that is none, with the reason."""
+    """What is named at a place: an option, or something else, with the reason."""
 
     place: int | None
     end: int

@@ -1,6 +1,6 @@
-"""The options of a question: what they are called and what they say, from a prompt's columns.
+"""The options of a question, with their labels and texts, from a prompt's columns.
 
-Read are a list of texts (MMLU, MMLU-Pro), `{"text": [...], "label": [...]}` (ARC, CommonsenseQA),
+It reads a list of texts (MMLU, MMLU-Pro), `{"text": [...], "label": [...]}` (ARC, CommonsenseQA),
 a list of `{"label": ..., "text": ...}`, `{"A": ..., "B": ...}` (MedQA), each also as JSON text, and
 texts that begin with their own label (AQuA: `A)21`).
 """

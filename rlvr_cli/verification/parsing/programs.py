@@ -1,7 +1,7 @@
 """The Python program of a completion: which of its blocks, or which part of a text without any.
 
-What `read` returns is Python, or what was meant as such. Where several blocks may be the program
-or parts of it they are kept apart by `BETWEEN`, until `chosen` gets the requested function.
+`read` returns Python, or what was meant as Python. If several blocks may be the program or parts
+of it, `BETWEEN` separates them until `chosen` gets the requested function.
 """
 
 import itertools

@@ -98,7 +98,7 @@ NAMED = {"equal": EQUAL, "score": SCORE, "criterion": CRITERION}
 
 @dataclass(frozen=True)
 class Criterion:
-    """One thing to look for, and what it adds; points below 0 are of faults."""
+    """One thing to look for, and its points; faults have points below 0."""
 
     text: str
     points: float

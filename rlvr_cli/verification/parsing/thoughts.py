@@ -1,4 +1,4 @@
-"""Which part of a completion is its answer: what a model thinks before it is none.
+"""Which part of a completion is its answer, without the thoughts before it.
 
 Markers are written in one of three ways:
 

@@ -1,4 +1,4 @@
-"""Has math-verify load what it loads on its first use, once for all that are forked later."""
+"""Makes math-verify load what it needs, once for all processes that are forked later."""
 
 from math_verify import parse, verify
 

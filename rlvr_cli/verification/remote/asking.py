@@ -1,7 +1,7 @@
 """Questions to a service, many of them in flight at once, each with its limit of time.
 
 Each is sent by a thread, which waits and computes little. The threads are daemons and nobody
-waits for one: a question that is overdue is given up with its thread, and an interrupt ends all.
+waits for one: an overdue question is abandoned with its thread, and an interrupt ends all of them.
 """
 
 import queue

@@ -25,7 +25,7 @@ class OutOfTime(BaseException):
 
 
 class Child:
-    """The process that knows the program and nothing of the tests."""
+    """The process that has the program, but not the tests."""
 
     def __init__(self, serve: Callable[[int, int], None]) -> None:
         """Forks it; it answers on the second descriptor the requests on the first."""

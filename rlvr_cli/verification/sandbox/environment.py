@@ -1,4 +1,4 @@
-"""What a program finds around it, as in a process of its own that runs a script.
+"""The environment of a program, as in a separate process that runs a script.
 
 `exit` and `quit`, its module in `sys.modules`, its standard streams, what happens at its end, and
 event loops that need no socket. It runs inside the sandbox and imports only the standard library.

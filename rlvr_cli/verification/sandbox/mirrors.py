@@ -4,9 +4,9 @@ A mirror asks the other process for each attribute and operator. Its class mirro
 class with its bases, so that `isinstance`, `except` and operators work as they would there. It runs
 inside the sandbox and imports only the standard library.
 
-In the tests' process a program's word is not enough. Whether an object equals plain data, or is
-less or more than it, or what it is plus it, only a class decides that the tests name: what a
-program returns in place of a number is equal to none, whatever its `__eq__` says.
+The tests' process does not trust the program's word. Only a class that the tests name decides
+whether an object equals plain data, is less or greater, or can be added to it: what a program
+returns instead of a number equals no number, whatever its `__eq__` says.
 """
 
 import types

@@ -1,6 +1,6 @@
 """A filter of system calls: no processes, no network, no signals to others, no mounts.
 
-Calls that came after Linux 6.1 are answered as an older kernel would, as nobody has judged them. It
+Calls newer than Linux 6.1 are answered as an older kernel would, as nobody has reviewed them. It
 runs inside the sandbox and imports only the standard library.
 """
 

@@ -24,9 +24,9 @@ def default_path() -> Path:
 
 
 class Cache:
-    """Verdicts by the hash of all that decides them; of those on disk faults are no part.
+    """Verdicts by the hash of everything that decides them; faults are not stored on disk.
 
-    Memory holds the IN_MEMORY that were used last. The file only grows, by about 130 bytes each.
+    Memory holds the IN_MEMORY most recently used. The file only grows, by about 130 bytes each.
     """
 
     def __init__(self, path: Path | None = None) -> None:

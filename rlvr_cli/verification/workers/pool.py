@@ -63,10 +63,10 @@ class _Worker:
 class Pool:
     """Worker processes, started when the first task comes and ended by `close`.
 
-    A task's clock starts when its process takes it up, and stops while that process is ready
-    to run but other work has the cores. On time-out the process is killed with its group and
-    replaced; a process that dies costs the task that it was at, and no other. The first time-out is
-    no verdict where there are `late_imports`: the tasks begin again with these loaded.
+    A task's clock starts when its process takes it, and stops while that process is ready to run
+    but other work has the cores. On a time-out the process is killed with its group and replaced;
+    if a process dies, only its current task is affected. With `late_imports` the first time-out is
+    not a verdict: the tasks start again with these modules loaded.
     """
 
     def __init__(
