@@ -200,6 +200,8 @@ def all_out(servers: list[Server]) -> UserError:
 def _remedy(server: Server) -> str:
     """What to do about a server that gives no completions."""
     if server.code in (404, 405):
+        if "chat" in server.trouble:
+            return "leave --model out and add api=chat, for a model that only chats"
         if server.listed and server.model not in server.listed:
             return f"name a model that it has, as in model={server.listed[0]}"
         return "check model=, and url=, which ends like http://localhost:8000/v1"

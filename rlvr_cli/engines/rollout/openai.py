@@ -269,14 +269,20 @@ class OpenAIEngine:
     def _check_ids(self, token_ids: list[int], text: str, host: str) -> None:
         """An error if ids are not the policy's, or decode to another text than the server's."""
         strange = [token for token in token_ids if not 0 <= token < self._vocabulary]
-        decoded = checks.letters(self._tokenizer.decode(token_ids, skip_special_tokens=False))
         expected = checks.letters(text)
-        if strange or not (decoded.startswith(expected) or expected.startswith(decoded)):
+        is_same = any(self._is_decoded(token_ids, expected, skips) for skips in (False, True))
+        if strange or not is_same:
             what = f"the token id {strange[0]}" if strange else f"ids of other text than `{text}`"
             raise DataError(
                 f"{host} gives {what}: it has another tokenizer than `{self._policy.name}`",
                 "name the policy that the server has with --model",
             )
+
+    def _is_decoded(self, token_ids: list[int], expected: str, skips: bool) -> bool:
+        """Whether a server may write ids so; llama.cpp `skips` special tokens wherever they are."""
+        text = self._tokenizer.decode(token_ids, skip_special_tokens=skips)
+        decoded = checks.letters(text)
+        return decoded.startswith(expected) or expected.startswith(decoded)
 
     def _verify(self, requests: Sequence[Request], sampling: SamplingParams) -> None:
         """Compares the log-probs of servers that cannot say which policy they have, once."""

@@ -267,6 +267,16 @@ def test_what_is_no_sample_of_the_policy_is_refused(sampled, server, change, sai
     assert said in ran.err
 
 
+def test_a_server_may_leave_special_tokens_out_of_its_text(sampled, text):
+    with running(text, "llamacpp") as server:
+        ids = [5, 0, 6, 1]
+        content = [{"id": token, "token": "", "logprob": LOGP} for token in ids]
+        special = {"text": text(ids), "logprobs": {"content": content}, "finish_reason": "stop"}
+        server.change = lambda choice, body: choice | special
+        ran, table = sampled(server)
+    assert ran.code == 0 and table["token_ids"].to_pylist() == [ids] * 12, ran.err
+
+
 def test_a_server_that_adds_a_token_to_the_prompt_is_refused(sampled, text):
     with running(text, "llamacpp") as server:
         server.prompt_tokens = 77

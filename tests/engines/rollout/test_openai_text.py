@@ -191,6 +191,8 @@ def test_a_choice_that_failed_is_asked_again_and_says_why(sampled, server):
     ("fault", "said", "hint"),
     [
         ((404, {}, {"error": {"message": "no such model"}}), "404", "hint: check model=, and"),
+        ((404, {}, {"error": {"message": "This is a chat model and not supported in completions"}}),
+         "404", "leave --model out and add api=chat"),
         ((402, {}, {"error": {"message": "no credits"}}), "402", "hint: fix what it reports, and"),
         ((200, {"Content-Type": "text/event-stream"}, b"data: {}\n\n"), "streams its answer",
          "the server must answer as a whole, not as a stream"),
