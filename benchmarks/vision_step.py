@@ -191,7 +191,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--engine", default="vllm:max_length=1024")
     parser.add_argument("--trainer", default="deepspeed:zero=2")
-    parser.add_argument("--micro-batch-tokens", type=int, default=16384)
+    parser.add_argument("--micro-batch-tokens", type=int, default=8192)
     parser.add_argument("--recompute", action="store_true")
     parser.add_argument("--train-vision", action="store_true")
     parser.add_argument("--out", default="runs/vision-step")

@@ -52,7 +52,8 @@ class RolloutOptions:
     engine: str = option(
         "auto",
         "the rollout engine and its options; auto is graph on a GPU, transformers where graph "
-        "cannot run the model and on a CPU; vllm on a GPU where prompts have images",
+        "cannot run the model and on a CPU; for prompts with images it is vllm on a GPU, if vLLM "
+        "is installed and was compared for the kind of model",
         earlier="transformers",
     )
     overlong: Literal["error", "skip", "truncate"] = option(

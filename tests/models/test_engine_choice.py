@@ -4,9 +4,11 @@ import pytest
 from transformers import (
     BloomConfig,
     Gemma2Config,
+    Gemma3Config,
     LlamaConfig,
     MambaConfig,
     Qwen2Config,
+    Qwen2VLConfig,
     Qwen3Config,
     Qwen3MoeConfig,
     Qwen3NextConfig,
@@ -46,6 +48,22 @@ def test_a_model_that_cannot_be_captured_has_transformers_and_the_reason(config,
 def test_weights_that_the_trainer_divides_are_not_sampled_from_as_a_graph():
     engine, why = engine_choice.choose(LlamaConfig(), "cuda", divides=True)
     assert engine == "transformers" and "--trainer" in why
+
+
+@pytest.mark.parametrize(
+    ("config", "vllm", "engine", "why"),
+    [
+        (Qwen2VLConfig(), "0.26", "vllm", "prompts have images"),
+        (Qwen2VLConfig(), "", "transformers", "prompts have images, and vLLM is not installed"),
+        (Qwen2VLConfig(), "0.32+cpu", "transformers", "vLLM 0.32+cpu computes on the CPU"),
+        (Gemma3Config(), "0.26", "transformers", "gemma3 was not compared in vLLM"),
+    ],
+)
+def test_images_are_sampled_with_vllm_on_a_gpu_if_it_runs_and_was_compared(
+    config, vllm, engine, why
+):
+    chosen, said = engine_choice.for_images(config, vllm)
+    assert chosen == engine and why in said
 
 
 def test_an_engine_that_is_named_stays():

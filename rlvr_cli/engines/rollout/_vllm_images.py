@@ -19,7 +19,14 @@ from typing import Any
 
 from rlvr_cli.engines.rollout import _vllm_install
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.models import images, lora, policy as policies, pretrained, vision_part
+from rlvr_cli.models import (
+    engine_choice,
+    images,
+    lora,
+    policy as policies,
+    pretrained,
+    vision_part,
+)
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Request
 
@@ -95,8 +102,8 @@ def load_classes(policy: Policy) -> None:
                 model = ModelRegistry.models[name].load_model_cls()
             except ImportError as error:
                 raise UsageError(
-                    f"vLLM {_vllm_install.version()} needs torchvision to run {name}, and it is "
-                    "not installed",
+                    f"vLLM {engine_choice.vllm_version()} needs torchvision to run {name}, and it "
+                    "is not installed",
                     f"install the torchvision of your torch, or {_TRANSFORMERS}",
                 ) from error
             ModelRegistry.register_model(name, model)  # vLLM would import it in another process

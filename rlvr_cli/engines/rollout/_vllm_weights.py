@@ -11,8 +11,8 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from rlvr_cli.engines.rollout import _vllm_install
 from rlvr_cli.errors import UsageError
+from rlvr_cli.models import engine_choice
 
 _RELOADING = logging.getLogger("vllm.model_executor.model_loader.reload.layerwise")
 _MISSED = "Failed to load weights"
@@ -52,8 +52,8 @@ def reload(runner: Any, path: str, *, on_gpu: bool) -> None:
 def _refuse_stale(model: str, stale: set[str]) -> None:
     if stale:
         raise UsageError(
-            f"vLLM {_vllm_install.version()} cannot take new weights for {model}: it keeps the old "
-            f"ones of its {min(stale)}",
+            f"vLLM {engine_choice.vllm_version()} cannot take new weights for {model}: it "
+            f"keeps the old ones of its {min(stale)}",
             "sample with --engine transformers",
         )
 

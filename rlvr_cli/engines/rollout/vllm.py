@@ -17,7 +17,7 @@ from rlvr_cli.engines.rollout import (
 )
 from rlvr_cli.engines.rollout._logps import BatchedLogprobs, PerRequestLogprobs
 from rlvr_cli.errors import DataError, UsageError, UserError
-from rlvr_cli.models import policy as policies, stops
+from rlvr_cli.models import engine_choice, policy as policies, stops
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams, TrainingEngine
 from rlvr_cli.runtime import device, distributed
@@ -74,7 +74,7 @@ def build(
     if importlib.util.find_spec("vllm") is None:
         raise UsageError("vLLM is not installed", _vllm_install.INSTALL)
     has_gpu = device.torch_device().type == "cuda"
-    _vllm_install.check_build(_vllm_install.version(), has_gpu=has_gpu)
+    _vllm_install.check_build(engine_choice.vllm_version(), has_gpu=has_gpu)
     if quantization != "none":
         if dtype == "float32":
             raise ValueError("quantization=fp8 needs dtype=bfloat16")
