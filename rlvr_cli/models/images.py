@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _RECENT_BYTES = 1 << 29  # of pixels to keep, as the rows of a group have the same images
 _TEXT = ("input_ids", "attention_mask")
+_GRID = "image_grid_thw"  # of Qwen-VL: times, rows and columns of each image
 _TYPES = ("mm_token_type_ids", "token_type_ids")
 
 
@@ -191,7 +192,7 @@ def seen_once(model: Any, images: Sequence[tuple[bytes, ...]]) -> Iterator[None]
     """Within the context the model computes the features of each different image of rows once.
 
     It is for models whose tower takes patches with the sizes of images (Qwen-VL), or one tensor an
-    image (Gemma 3); any other computes as ever.
+    image and nothing else of it (Gemma 3); any other computes as ever.
     """
     shown = [data for own in images for data in own]
     number: dict[bytes, int] = {}
@@ -205,16 +206,17 @@ def seen_once(model: Any, images: Sequence[tuple[bytes, ...]]) -> Iterator[None]
 
     @functools.wraps(compute)  # transformers reads which arguments it takes
     def features(pixel_values: "Tensor", *args: Any, **kwargs: Any) -> Any:
-        grid = kwargs.pop("image_grid_thw", args[0] if args else None)
-        if grid is not None and len(grid) == len(shown):
+        grid = kwargs.get(_GRID, args[0] if args else None)
+        is_alone = not any(map(torch.is_tensor, (*args, *kwargs.values())))
+        if torch.is_tensor(grid) and grid.shape == (len(shown), 3):
+            kwargs.pop(_GRID, None)
             parts = torch.split(pixel_values, grid.prod(-1).tolist())
             pixels = torch.cat([parts[i] for i in first])
             result = compute(pixels, grid[first], *args[1:], **kwargs)
-        elif grid is None and pixel_values.ndim == 4 and len(pixel_values) == len(shown):
+        elif is_alone and pixel_values.ndim == 4 and len(pixel_values) == len(shown):
             result = compute(pixel_values[first], **kwargs)
         else:
-            named = {} if grid is None or args else {"image_grid_thw": grid}
-            return compute(pixel_values, *args, **named, **kwargs)
+            return compute(pixel_values, *args, **kwargs)
         result.pooler_output = _each(result.pooler_output, places)
         if levels := getattr(result, "deepstack_features", None):
             result.deepstack_features = [_each(level, places) for level in levels]

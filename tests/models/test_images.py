@@ -81,6 +81,13 @@ def test_rows_whose_images_are_others_are_refused(loaded, red):
         logps(loaded, [Row(token_ids, [5], images=(red, red))])
 
 
+def test_rows_of_a_group_with_one_image_each_have_the_logps_that_they_have_alone(loaded, red):
+    """Of SmolVLM and Idefics3 the mask of pixels is as long as the images are many."""
+    rows = [row(loaded, answer, red, "Which?") for answer in ("a", "bc")]
+    for together, one in zip(logps(loaded, rows), rows, strict=True):
+        np.testing.assert_allclose(logps(loaded, [one])[0], together, atol=2e-5)
+
+
 def test_a_vision_tower_sees_an_image_of_many_rows_once(loaded, red, blue, monkeypatch):
     """The log-probs are those of a tower that sees it as often as it is shown."""
     rows = [row(loaded, answer, red, "Which?", *more)
