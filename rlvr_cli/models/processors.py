@@ -35,6 +35,8 @@ def load(path: Path, tokenizer: Any) -> Any:
             path, backend="pil", trust_remote_code=False
         )
         options, _ = kind.get_processor_dict(path)
+        for part in kind.get_attributes():  # whose settings transformers 5 writes among them
+            options.pop(part, None)
         return of_parts(kind, image_processor, tokenizer, **options)
     except UsageError:
         raise

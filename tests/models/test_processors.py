@@ -36,6 +36,24 @@ def test_the_layout_of_earlier_checkpoints_is_read(path, vision):
     assert len(images.expanded(processor, processor.image_token, [picture])) == 12
 
 
+@pytest.mark.parametrize("kind", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "gemma3", "idefics3"])
+def test_the_layout_of_transformers_5_is_read(vision, tmp_path, kind):
+    """One file with the settings of every part, as `save_pretrained` of a processor writes it."""
+    path = shutil.copytree(vision.policy(kind), tmp_path / "policy")
+    before = policies.load_processor(policies.resolve(str(path)))
+    parts = {"image_processor": json.loads((path / "preprocessor_config.json").read_text())}
+    if "video_processor" in type(before).get_attributes():
+        parts["video_processor"] = {"video_processor_type": "Qwen2VLVideoProcessor", "fps": 2}
+    edit(path / "processor_config.json", lambda values: values.update(parts))
+    (path / "preprocessor_config.json").unlink()
+    policy = policies.resolve(str(path))
+    after, picture = policies.load_processor(policy), vision.picture((1, 2, 3), size=(300, 200))
+    assert policies.reads_images(policy)
+    assert images.expanded(after, after.image_token, [picture]) == images.expanded(
+        before, before.image_token, [picture]
+    )
+
+
 def test_a_model_of_text_alone_reads_no_images(path):
     assert policies.reads_images(policies.resolve(str(path)))
     assert not policies.reads_images(policies.resolve("builtin"))
