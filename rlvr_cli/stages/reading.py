@@ -226,8 +226,18 @@ def _unusable(
 
 
 def _counted(reasons: Counter[str]) -> str:
-    shown = [f"{count} as {reason}" for reason, count in reasons.most_common(3)]
-    more = len(reasons) - len(shown)
+    """The most frequent reasons; of images those that differ in a name or a size count as one."""
+    alike: dict[str, Counter[str]] = {}
+    for reason, count in reasons.items():
+        is_image = reason.startswith("its image ")
+        kind = re.sub(r"`[^`]*`|[\d,]+", "", reason) if is_image else reason
+        alike.setdefault(kind, Counter())[reason] = count
+    groups = sorted(alike.values(), key=lambda group: -group.total())
+    shown = [
+        f"{group.total()} as {next(iter(group))}{' or similar' * (len(group) > 1)}"
+        for group in groups[:3]
+    ]
+    more = len(groups) - len(shown)
     return ", ".join(shown) + (f", and for {more} other reasons" if more > 0 else "")
 
 

@@ -269,6 +269,12 @@ def test_images_that_no_prompt_has_are_said_and_not_kept_as_text(rlvr, made, tmp
     assert Shards.open(tmp_path / "made").table()["extra"].to_pylist() == [None] * 2
 
 
+def test_many_missing_images_are_one_reason(refused, tmp_path):
+    rows = [{"question": "?", "answer": "1", "image": f"{i}.png"} for i in range(9)]
+    err = refused(3, "prompts", jsonl(tmp_path, *rows), "--out", tmp_path / "p")
+    assert f"9 as its image `{tmp_path / '0.png'}` is not there or similar\n" in err
+
+
 def test_a_missing_image_is_refused_with_what_else_may_be_meant(refused, tmp_path):
     """As of MathVista, which has a path in `image` and the bytes in `decoded_image`."""
     row = {"question": "Red?", "answer": "1", "image": "images/1.jpg"}
