@@ -1,6 +1,6 @@
 """OPO: the baseline of least variance, a mean over tokens (arXiv:2505.23585).
 
-Elsewhere: verl.
+Elsewhere: verl, XTuner, TRL and prime-rl (pull requests).
 Use: One update per batch, and lengths that differ a lot.
 """
 
