@@ -4,10 +4,8 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from rlvr_cli.algorithms import objective
-from rlvr_cli.algorithms.terms import ratio
 from rlvr_cli.errors import UsageError
 
 DEFAULTS = (
@@ -111,14 +109,6 @@ def test_an_error_far_likelier_weighs_one_and_a_success_as_its_future_says(gains
     assert slopes(gains, spec, [2.9, 0.1], -1.0)[0] == pytest.approx(-2.9 / 2, rel=1e-12)
     high = gains(f"{spec},clip_high=9", [ratios], [1.0])
     assert high.slope[0, 0] == pytest.approx(3.5 / 2 / 2, rel=1e-12)
-
-
-@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 9, 33])
-def test_the_future_of_a_long_completion_is_the_plain_sum(length):
-    d_BT = torch.arange(1.0, length + 1, dtype=torch.float64)[None]
-    made = ratio.future(d_BT, discount=0.75)[0].tolist()
-    plain = [sum(0.75 ** (k - t) * (k + 1) for k in range(t, length)) for t in range(length)]
-    assert made == pytest.approx(plain, rel=1e-12)
 
 
 @pytest.mark.parametrize("drift", [200.0, -200.0])

@@ -1,5 +1,7 @@
 """Log ratios, by hand."""
 
+import pytest
+import torch
 from torch import tensor
 
 from rlvr_cli.algorithms.terms import ratio
@@ -49,3 +51,38 @@ def test_a_log_ratio_is_clamped_at_twenty_nats_and_flat_outside():
     clamped.sum().backward()
     assert clamped.tolist() == [-20, -20, -19.5, 0, 19.5, 20, 20]
     assert log_ratio.grad.tolist() == [0, 0, 1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "value, advantage, expected",
+    [
+        pytest.param(1.25, 1.0, False, id="a success at the upper bound"),
+        pytest.param(1.26, 1.0, True, id="a success above it"),
+        pytest.param(0.1, 1.0, False, id="a success far below"),
+        pytest.param(0.5, -1.0, False, id="an error at the lower bound"),
+        pytest.param(0.49, -1.0, True, id="an error below it"),
+        pytest.param(9.0, -1.0, False, id="an error far above"),
+        pytest.param(9.0, 0.0, False, id="no advantage"),
+        pytest.param(0.1, 0.0, False, id="no advantage, fallen"),
+    ],
+)
+def test_a_ratio_is_beyond_the_clip_on_the_side_where_the_advantage_pushes(
+    value, advantage, expected
+):
+    log_ratio = tensor([[value]]).double().log()
+    advantage = tensor([[advantage]]).double()
+    assert ratio.is_beyond(log_ratio, advantage, low=0.5, high=0.25).item() is expected
+
+
+def test_each_row_may_have_bounds_of_its_own():
+    log_ratio, one = tensor([[1.5], [1.5]]).log(), tensor([[1.0], [1.0]])
+    beyond = ratio.is_beyond(log_ratio, one, low=0.5, high=tensor([[0.25], [0.75]]))
+    assert beyond.tolist() == [[True], [False]]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 9, 33])
+def test_the_future_of_a_long_completion_is_the_plain_sum(length):
+    d_BT = torch.arange(1.0, length + 1, dtype=torch.float64)[None]
+    made = ratio.future(d_BT, discount=0.75)[0].tolist()
+    plain = [sum(0.75 ** (k - t) * (k + 1) for k in range(t, length)) for t in range(length)]
+    assert made == pytest.approx(plain, rel=1e-12)

@@ -274,3 +274,23 @@ def test_a_log_ratio_with_gradient_pulls_by_one_more():
     gain, slope = gain_and_slope(trust_region(detach=False), 1.5, 2.0)
     assert gain == pytest.approx(1.5 * (2 - math.log(1.5)), rel=1e-14)
     assert slope == pytest.approx(1.5 * (2 - math.log(1.5) - 1), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    "ratio, advantage, gain, slope",
+    [
+        pytest.param(1.0, 2.0, 2.0, 2.0, id="not moved"),
+        pytest.param(1.25, 2.0, 2.25, 0.0, id="a success at the width: at rest"),
+        pytest.param(1.5, 2.0, 2.0, -3.0, id="a success beyond: brought back"),
+        pytest.param(0.5, 2.0, 0.0, 3.0, id="a success that has fallen: pulled up harder"),
+        pytest.param(0.75, -2.0, -1.75, 0.0, id="an error at the width: at rest"),
+        pytest.param(0.5, -2.0, -2.0, 1.0, id="an error beyond: brought back"),
+        pytest.param(1.5, -2.0, -4.0, -9.0, id="an error that has risen: pushed down harder"),
+    ],
+)
+def test_a_square_brings_a_token_back_to_the_width(ratio, advantage, gain, slope):
+    def parabolic(log_ratio, advantage):
+        return surrogate.parabolic(log_ratio, advantage, width=0.25)
+
+    result = gain_and_slope(parabolic, ratio, advantage)
+    assert result == pytest.approx((gain, slope), rel=1e-12, abs=1e-12)
