@@ -58,13 +58,16 @@ class Followed:
 def join(path: Path, name: str) -> Followed:
     """The run at `path`, once its trainer has begun it."""
     how = f"`rlvr train-step --follow {path} --config FILE` begins it"
+    if path.is_file() or (path / MANIFEST).exists():  # which no trainer will make a run
+        raise DataError(f"`{path}` is no run directory", f"name one: {how}")
     waiting.until(
         path, lambda: run_folders.kept(path) is not None, f"the run `{path}`: {how}",
         patience_s=0.3,
     )  # fmt: skip
     kept = run_folders.kept(path)
     begun = RunDirectory(path).begun()
-    assert kept and begun is not None, "it was begun"
+    if kept is None or begun is None:
+        raise DataError(f"`{path}` was removed while it was read", f"begin it again: {how}")
     config = stored_config.resumed(run_config.load([], {}, stored=begun), begun)
     config = replace(config, rollout=prompt_options.resolved(config.rollout))
     decoupled = objectives.build(config.train.algo).decoupled

@@ -235,6 +235,16 @@ def test_followers_take_the_options_of_their_run(followed, refused, tmp_path):
     assert "is no run yet" in said and "--config FILE" in said
 
 
+@pytest.mark.parametrize("command", ["rollout", "score"])
+def test_what_no_trainer_makes_a_run_is_not_waited_for(command, rlvr, refused, tmp_path):
+    (tmp_path / "run.toml").write_text("")
+    assert rlvr("prompts", "task:expression", "--limit", 1, "--out", tmp_path / "p").code == 0
+    for name in ("run.toml", "p"):
+        err = refused(3, command, "--follow", tmp_path / name)
+        assert f"`{tmp_path / name}` is no run directory" in err
+        assert "train-step --follow" in err
+
+
 def test_a_sampler_that_comes_before_the_trainer_waits_and_says_for_what(tmp_path):
     early = Command(tmp_path / "log", "rollout", "--follow", tmp_path / "run")
     until(lambda: "waiting for the run" in early.said(), [early])
