@@ -1,10 +1,10 @@
 """Writes only the weights of a model, ready to serve.
 
 Takes a checkpoint, a run (its newest checkpoint), or any model that transformers loads. Copies the
-tokenizer, chat template and generation config too. Merges adapters into their base and dequantises
-GGUF files (`pip install 'rlvr[gguf]'`). Keeps the declared end-of-text ids and adds the
-tokenizer's own. `--push` uploads the directory to the Hugging Face Hub, as the user of `hf auth
-login` or HF_TOKEN.
+tokenizer, chat template and generation config too. Merges adapters, also those that other trainers
+wrote, into their base and dequantises GGUF files (`pip install 'rlvr[gguf]'`). Keeps the declared
+end-of-text ids and adds the tokenizer's own. `--push` uploads the directory to the Hugging Face
+Hub, as the user of `hf auth login` or HF_TOKEN.
 
     rlvr convert runs/gsm8k/steps/000100/update --out model
 """

@@ -65,7 +65,7 @@ def check(path: Path, options: UpdateOptions) -> None:
     """Refuses adapters without peft, and options other than those of the policy's adapters."""
     rank, alpha = options.lora_rank, _alpha(options)
     if rank:
-        _peft()
+        package()
     elif options.lora_alpha or options.lora_targets != _ALL:
         raise UsageError(
             "--lora-alpha or --lora-targets is given, --lora-rank is 0",
@@ -89,7 +89,7 @@ def inject(model: Any, options: UpdateOptions, seed: int, *, reads_images: bool 
     Those of a model that `reads_images` are of its language part, unless all is to be trained.
     """
     excludes = reads_images and not options.train_vision
-    config = _peft().LoraConfig(
+    config = package().LoraConfig(
         r=options.lora_rank,
         lora_alpha=_alpha(options),
         target_modules=_targets(model, options.lora_targets, of_language=excludes),
@@ -115,7 +115,7 @@ def attach(model: Any, path: Path) -> None:
     import torch
     from safetensors.torch import load_file
 
-    config_class = _peft().LoraConfig
+    config_class = package().LoraConfig
     try:
         _inject(model, config_class.from_pretrained(str(path)), seed=0)
         weights = load_file(path / _WEIGHTS)
@@ -171,7 +171,7 @@ def _inject(model: Any, config: Any, seed: int) -> None:
         # It says so of experts' patterns although it has applied them.
         warnings.filterwarnings("ignore", r"The following (rank|alpha)_pattern keys did not match")
         torch.manual_seed(seeds.derive("lora", seed))
-        _peft().inject_adapter_in_model(config, model, _NAME)
+        package().inject_adapter_in_model(config, model, _NAME)
     model.eval()
 
 
@@ -233,7 +233,8 @@ def _json(path: Path) -> dict[str, Any]:
         raise DataError(f"`{path}` is broken: {error}", "run that update again") from error
 
 
-def _peft() -> Any:
+def package() -> Any:
+    """The peft package; UsageError where it is not installed."""
     try:
         import peft
     except ImportError as error:

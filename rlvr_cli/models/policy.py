@@ -20,6 +20,7 @@ from rlvr_cli.models import (
     hub,
     loading,
     lora,
+    peft_adapters,
     pretrained,
     processors,
     weight_files,
@@ -136,7 +137,11 @@ def resolve(name: str) -> Policy:
     if not path.exists() and (refused := fetched.not_fetched(Path(name))):
         raise refused
     if is_hub_name(name):
-        return Policy(hub.download(name), name)
+        path = hub.download(name)
+    if refused := peft_adapters.unmerged(path):
+        raise refused
+    if is_hub_name(name):
+        return Policy(path, name)
     if not path.is_dir():
         raise DataError(f"there is no policy at `{name}`", "name a Hugging Face model directory")
     if not checkpoints.is_model(path):

@@ -10,12 +10,12 @@ from rlvr_cli.models import (
     checkpoints,
     hub,
     lora,
+    peft_adapters,
     policy as policies,
     pretrained,
     processors,
     quantized,
 )
-from rlvr_cli.models.policy import Policy
 from rlvr_cli.storage import atomic, disk
 
 Dtype = Literal["bfloat16", "float32"]
@@ -41,7 +41,7 @@ def write(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
     their base, and quantised weights are written out in `dtype`.
     """
     place, adapters = _place(model)
-    source = adapters.path if adapters else Path(place)
+    source = adapters or Path(place)
     loaded, tokenizer = _load(place, adapters, dtype)
     reads_images = processors.reads_images(Path(place))
     plain = _plain(loaded, dtype, reads_images=reads_images)
@@ -56,7 +56,7 @@ def write(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
     with atomic.write_folder(out) as folder:
         plain.save_pretrained(folder)
         (folder / _GENERATION).write_bytes(atomic.pretty_json(generation))
-        _write_tokenizer(tokenizer, source, folder)
+        _write_tokenizer(tokenizer, _with_tokenizer(adapters) or Path(place), folder)
         _write_processor(Path(place), folder)
     return {
         "source": model if policies.is_hub_name(model) else str(source),
@@ -69,22 +69,24 @@ def write(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
     }
 
 
-def _place(model: str) -> tuple[str, Policy | None]:
+def _place(model: str) -> tuple[str, Path | None]:
     """Where transformers finds the model, and the adapters to merge if they are what was named."""
     path = Path(model)
     if model not in policies.BUILTINS:
         if policies.is_hub_name(model):
-            return str(hub.download(model)), None
+            path = hub.download(model)
         if path.is_file():
             return model, None
+        if peft_adapters.base_named(path):
+            return str(peft_adapters.base_of(path)), path
         folder = checkpoints.policy_in(path)
         if folder and (folder / "config.json").exists():
             return str(folder), None
     policy = policies.resolve(model)
-    return (str(policy.base.path), policy) if policy.base else (str(policy.path), None)
+    return (str(policy.base.path), policy.path) if policy.base else (str(policy.path), None)
 
 
-def _load(place: str, adapters: Policy | None, dtype: Dtype) -> tuple[Any, Any]:
+def _load(place: str, adapters: Path | None, dtype: Dtype) -> tuple[Any, Any]:
     """The model, in `dtype` or in float32 if its weights must be computed, and its tokenizer."""
     import torch
 
@@ -98,7 +100,7 @@ def _load(place: str, adapters: Policy | None, dtype: Dtype) -> tuple[Any, Any]:
         options = {"gguf_file": path.name}
     source = str(path.parent) if options else place
     try:
-        tokenizer = pretrained.tokenizer(adapters.path if adapters else source, **options)
+        tokenizer = pretrained.tokenizer(_with_tokenizer(adapters) or source, **options)
         config = None if options else pretrained.config(source)
         is_stored = config and not adapters and not getattr(config, "quantization_config", None)
         loaded, info = pretrained.model(
@@ -119,10 +121,17 @@ def _load(place: str, adapters: Policy | None, dtype: Dtype) -> tuple[Any, Any]:
         ) from error
     pretrained.check_complete(place, info)
     loaded = quantized.dequantize(loaded, place)
-    if adapters:
-        lora.attach(loaded, adapters.path)
+    if adapters and lora.base_of(adapters):
+        lora.attach(loaded, adapters)
         lora.merge(loaded)
+    elif adapters:
+        loaded = peft_adapters.merge(loaded, adapters)
     return loaded.eval(), tokenizer
+
+
+def _with_tokenizer(adapters: Path | None) -> Path | None:
+    """The folder of adapters if it has a tokenizer; that of their base serves otherwise."""
+    return adapters if adapters and policies.tokenizer_files(adapters) else None
 
 
 def _require_gguf() -> None:
