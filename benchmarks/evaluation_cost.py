@@ -206,7 +206,7 @@ def table(title: str, best: dict[str, dict], ours: str) -> list[str]:
     loads = [load for run in best.values() for load in run["loads"]]
     lines = [
         f"{title}. {len(best[ours]['loads'])} rounds, load {min(loads):.1f} to {max(loads):.1f}; "
-        f"{'all found the same' if same else 'THEY FOUND DIFFERENT RESULTS'}.", "",
+        f"{'all with the same results' if same else 'WITH DIFFERENT RESULTS'}.", "",
         "| | wall s | CPU s | peak MiB | wall ratio | CPU ratio |", "|---|---|---|---|---|---|",
     ]  # fmt: skip
     for name, run in best.items():
@@ -284,7 +284,7 @@ def put(page: Path, name: str, lines: list[str]) -> None:
 
 PARTS = {"machine": machine, "passk": passk, "ucc": ucc, "growth": growths}
 LABELS = {
-    "ours_alone": "rlvr, the estimates alone",
+    "ours_alone": "rlvr, only the estimates",
     "ours_passk": "rlvr, with intervals",
     "pandas_passk": "pandas",
     "pandas_apply": "pandas, group by group",

@@ -20,7 +20,7 @@ def places(given: list[str], folder: Path | None, wanted: list[Definition]) -> d
     paths: dict[str, Path] = {}
     names = [definition.name for definition in wanted]
     if folder is not None and not folder.is_dir():
-        raise DataError(f"--data-dir `{folder}` is no folder", "check the path")
+        raise DataError(f"--data-dir `{folder}` is not a folder", "check the path")
     for name in names if folder else ():
         assert folder
         matches = [p for p in sorted(folder.glob(f"{name}.*")) if readers.is_known(p)]

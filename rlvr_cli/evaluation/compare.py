@@ -26,7 +26,7 @@ from rlvr_cli.terminal import plural
 
 MOST_KS = 4096
 AT_EQUAL_N = (
-    "what depends on their number is of as many on both sides, drawn at random: UCC, clusters, "
+    "figures that depend on it use equally many on both sides, drawn at random: UCC, clusters, "
     "UCR, flips, gained and lost"
 )
 

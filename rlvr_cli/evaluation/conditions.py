@@ -87,12 +87,12 @@ def differences(
     if None not in (first.step, second.step) and first.step != second.step:
         yield (
             f"the steps differ: {one} is at step {first.step}, {other} at step {second.step}; "
-            "what is better may have trained for longer"
+            "the better one may only have trained for longer"
         )
     if not np.array_equal(*n):
         counts = [_counted(n_P) for n_P in n]
         yield (
-            f"the numbers of completions a prompt differ: {counts[0]} in {one}, {counts[1]} in "
+            f"the numbers of completions per prompt differ: {counts[0]} in {one}, {counts[1]} in "
             f"{other}; {depends}"
         )
     unlike = [
@@ -102,11 +102,11 @@ def differences(
         and first.sampling[name] != second.sampling[name]
     ]  # fmt: skip
     if unlike:
-        yield f"they were sampled differently: {', '.join(unlike)}, of {one} and {other}"
+        yield f"they were sampled differently: {', '.join(unlike)} in {one} and {other}"
     if first.verifier and second.verifier and first.verifier != second.verifier:
         yield (
-            f"the verdicts are not of one verifier: of {one} {first.verifier}, of {other} "
-            f"{second.verifier}; what one calls right the other may not"
+            f"the verdicts come from different verifiers: {first.verifier} in {one}, "
+            f"{second.verifier} in {other}; what one calls right the other may not"
         )
 
 

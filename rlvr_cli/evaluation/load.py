@@ -79,7 +79,7 @@ def refuse_folder(path: Path) -> None:
     if directories:
         evaluations = [one for one in directories if "eval" in one.parts]
         raise UsageError(
-            f"`{path}` is no scores directory, but holds {len(directories)}",
+            f"`{path}` is not a scores directory, but holds {len(directories)}",
             f"name one, as in `{max(evaluations or directories)}`",
         )
 

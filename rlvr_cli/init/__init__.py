@@ -169,7 +169,7 @@ def _is_ready(name: str) -> bool:
 def _head(model: ModelFacts, data: DataFacts, target: Machine) -> list[str]:
     return [
         "Written by `rlvr init`. Lines with a value were chosen for this model, data and machine;",
-        "the others are the defaults. Flags of `rlvr train` go over this file.",
+        "the others are the defaults. Flags of `rlvr train` override this file.",
         "",
         f"model:   {model}",
         f"data:    {data}",

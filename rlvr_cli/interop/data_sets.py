@@ -139,7 +139,7 @@ def _saved(folder: Path) -> splits.Splits | None:
 
 def _not_saved(folder: Path, error: Exception) -> DataError:
     return DataError(
-        f"`{folder}` is no complete data set of `save_to_disk`: {first_line(error)}",
+        f"`{folder}` is not a complete data set of `save_to_disk`: {first_line(error)}",
         "save it again",
     )
 
@@ -205,7 +205,7 @@ def _listed(repository: str, revision: str | None) -> list[str]:
     except Exception as error:
         disk.refuse(error)
         raise DataError(
-            f"`{repository}` is no file, and the Hub does not give it as a data set: "
+            f"`{repository}` is not a file, and the Hub does not give it as a data set: "
             f"{first_line(error)}",
             "check the path or the name",
         ) from error

@@ -24,7 +24,7 @@ _HINTS = {
     ),
     "gold": (
         "two golds",
-        "tell the prompts apart with --source-column or --id-column; if `{}` is no gold: "
+        "tell the prompts apart with --source-column or --id-column; if `{}` is not a gold: "
         "--answer-column none",
     ),
     "step": (

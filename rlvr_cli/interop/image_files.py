@@ -174,7 +174,7 @@ def _of_base64(text: str) -> bytes:
         plain = re.sub(r"\s+", "", text).translate(str.maketrans("-_", "+/"))
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise Unusable(f"its image is no base64: {first_line(error)}") from error
+        raise Unusable(f"its image is not base64: {first_line(error)}") from error
 
 
 def _of_file(name: str, folder: Folder) -> bytes:
@@ -269,7 +269,7 @@ def _scaled(picture: "Picture") -> "Picture":
 
     values = np.asarray(picture, dtype=np.float64)
     if not np.isfinite(values).all():
-        raise Unusable("its image has pixels that are no numbers")
+        raise Unusable("its image has pixels that are not numbers")
     most = 65535.0 if picture.mode != "F" or values.max(initial=0.0) > 1 else 1.0
     grey = np.clip(np.rint(values / most * 255), 0, 255).astype(np.uint8)
     return pictures.fromarray(grey, "L").convert("RGB")

@@ -30,7 +30,7 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
             header = next((name for name in _HEADERS if name in names), None)
             if header is None:
                 raise DataError(
-                    f"`{path}` is no log of Inspect, as it holds no {' or '.join(_HEADERS)}",
+                    f"`{path}` is not a log of Inspect: it has no {' or '.join(_HEADERS)}",
                     "name a log, or unpack it and name the files in it",
                 )
             log = _json(path, archive, names[header])
@@ -78,5 +78,5 @@ def _bytes(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
 
 def _damaged(path: Path, error: Exception) -> DataError:
     return DataError(
-        f"`{path}` is no complete log of Inspect: {first_line(error)}", "copy or write it again"
+        f"`{path}` is not a complete log of Inspect: {first_line(error)}", "copy or write it again"
     )

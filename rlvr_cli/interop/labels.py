@@ -84,7 +84,7 @@ class Verdicts:
             if written:
                 raise DataError(f"{shown}, neither right nor wrong", f"{ABOVE}--correct-column")
             raise DataError(
-                f"{shown}, which is no verdict",
+                f"{shown}, which is not a verdict",
                 "write true or false, or name another column with --correct-column",
             )
 
@@ -110,7 +110,7 @@ class Verdicts:
         if bad:
             value = str(value_U[int(index_N[min(bad)])])[:40]
             raise DataError(
-                f"{place(min(bad))} has `{self._name}` = `{value}`, which is no number",
+                f"{place(min(bad))} has `{self._name}` = `{value}`, which is not a number",
                 "--correct-above takes numbers: name a column of them with --correct-column",
             )
 
@@ -189,7 +189,7 @@ def numbers(values: Any, name: str, place: Place) -> np.ndarray:
     if bad:
         value = str(value_U[int(index_N[min(bad)])])[:40]
         raise DataError(
-            f"{place(min(bad))} has `{name}` = `{value}`, which is no finite number",
+            f"{place(min(bad))} has `{name}` = `{value}`, which is not a finite number",
             "write one, or name another column with --reward-column",
         )
     number_N: np.ndarray = np.array([math.nan if p is None else p for p in parsed])[index_N]

@@ -129,7 +129,7 @@ def _no_utf_8(path: Path, error: UnicodeDecodeError) -> DataError:
                 error = first
                 break
     return DataError(
-        f"`{stdin.shown(path)}` line {number} is no text in UTF-8: {error}",
+        f"`{stdin.shown(path)}` line {number} is not UTF-8 text: {error}",
         line_hint(path, number),
     )
 

@@ -135,7 +135,7 @@ def _no_json(path: Path, number: int, error: Exception) -> DataError:
 def _checked(path: Path, number: int, row: Any, text: str) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise DataError(
-            f"`{shown(path)}` row {number} is no object: {str(row)[:60]}", "one object a row"
+            f"`{shown(path)}` row {number} is not an object: {str(row)[:60]}", "one object a row"
         )
     if "\\u" not in text:
         return row
@@ -143,7 +143,7 @@ def _checked(path: Path, number: int, row: Any, text: str) -> dict[str, Any]:
         json.dumps(row, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise DataError(
-            f"`{shown(path)}` row {number} holds half a surrogate pair, which is no text: {error}",
+            f"`{shown(path)}` row {number} holds half a surrogate pair, which is not text: {error}",
             "remove it; a tool cut the text between the two halves of a character",
         ) from error
     return row
@@ -178,7 +178,7 @@ def _cells(path: Path, file: TextIO) -> Iterator[dict[Any, Any]]:
         yield from reader
     except csv.Error as error:
         raise DataError(
-            f"`{shown(path)}` line {reader.line_num} is no CSV: {error}",
+            f"`{shown(path)}` line {reader.line_num} is not CSV: {error}",
             opened.line_hint(path, reader.line_num),
         ) from error
 

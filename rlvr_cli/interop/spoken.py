@@ -92,7 +92,7 @@ def _text(value: Any) -> str | None:
             return _conversation(value)
         if _is_one(value):
             return _message(value[0] if _is_turn(value[0]) else {"content": value})
-        raise Unreadable(f"a list of {len(value)} that is no conversation")
+        raise Unreadable(f"a list of {len(value)} that is not a conversation")
     if isinstance(value, dict):
         if _is_turn(value):
             return _message(value)
@@ -159,7 +159,7 @@ def _plain(value: Any) -> str:
         return value or ""
     if isinstance(value, list):
         return "".join(_part(part)[1] for part in value)
-    raise Unreadable(f"thoughts that are no text: {value!r}")
+    raise Unreadable(f"thoughts that are not text: {value!r}")
 
 
 def unpacked(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def build() -> Layout:
         try:
             tests = json.loads(gold) if isinstance(gold, str) else gold
         except (ValueError, RecursionError) as error:
-            raise Unusable("its `input_output` is no JSON") from error
+            raise Unusable("its `input_output` is not JSON") from error
         if not isinstance(tests, dict) or not tests.get("inputs"):
             raise Unusable("its `input_output` has no inputs")
         return {

@@ -17,7 +17,7 @@ def recognises(rows: list[dict[str, Any]]) -> bool:
 def build() -> Layout:
     def read(row: dict[str, Any]) -> dict[str, Any]:
         if row.get("task_type") not in _CODE:
-            raise Unusable(f"its `task_type` is `{row.get('task_type')}`, which is no code")
+            raise Unusable(f"its `task_type` is `{row.get('task_type')}`, which is not code")
         gold = _common.value(row, "verification_info")
         return {
             "prompt": _common.value(row, "prompt"),

@@ -136,7 +136,7 @@ def _config(run: Path) -> RunConfig:
     begun = RunDirectory(run).begun()
     if begun is None:
         raise DataError(
-            f"`{run}` is no run of train: it has no config.toml", "name a run directory"
+            f"`{run}` is not a run of train: it has no config.toml", "name a run directory"
         )
     config = stored_config.resumed(run_config.load([], {}, stored=begun), begun)
     tables = {}

@@ -119,7 +119,7 @@ def follow(out: Path, file: Path | None, *, as_json: bool) -> None:
     """Trains a run whose steps other processes sample and score; with a `file` it is a new one."""
     if file is None and RunDirectory(out).begun() is None:
         raise UsageError(
-            f"`{out}` is no run yet",
+            f"`{out}` is not a run yet",
             "name its configuration with `--config FILE`, as `rlvr train --dry-run` prints one",
         )
     out, config = configuration(out, [file] if file else [], {}, None)

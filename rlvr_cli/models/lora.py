@@ -123,7 +123,7 @@ def attach(model: Any, path: Path) -> None:
             for name, parameter in _trained(model):
                 parameter.copy_(weights.pop(name))
         if weights:
-            raise ValueError(f"it holds {next(iter(weights))}, which is no adapter of the base")
+            raise ValueError(f"it holds {next(iter(weights))}, which is not an adapter of the base")
     except Exception as error:  # a broken file may raise anything
         raise DataError(
             f"cannot load the adapters in `{path}`: {str(error).partition(chr(10))[0][:200]}",

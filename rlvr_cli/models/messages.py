@@ -74,7 +74,7 @@ def _message(value: Any, name: str) -> Message:
         speaker = str(value["from"])
         if speaker.lower() not in _SHAREGPT:
             raise DataError(
-                f"prompt `{name}` has a turn from `{speaker}`, which is no known role",
+                f"prompt `{name}` has a turn from `{speaker}`, which is not a known role",
                 f"the known ones are {', '.join(_SHAREGPT)}",
             )
         value = {"role": _SHAREGPT[speaker.lower()], "content": value["value"]}

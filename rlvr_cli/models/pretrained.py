@@ -58,7 +58,7 @@ def _check_kind(source: Path | str, config: Any) -> None:
     named = (config.architectures or ("",))[0]
     if named.endswith(_OTHER_HEADS) or config.is_encoder_decoder:
         raise DataError(
-            f"`{source}` is no causal language model: its {_CONFIG} says "
+            f"`{source}` is not a causal language model: its {_CONFIG} says "
             f"`{named or config.model_type}`",
             "name a decoder with a language-modelling head, such as a Qwen2ForCausalLM",
         )

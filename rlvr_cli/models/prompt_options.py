@@ -56,7 +56,7 @@ def text_of(value: str) -> str:
         return value
     (_, text), *more = grammar.read(f"text:value={value}").options
     if more or not isinstance(text, grammar.Quoted):
-        raise UsageError(f"`{value[:60]}` is no JSON string", "close its quotes")
+        raise UsageError(f"`{value[:60]}` is not a JSON string", "close its quotes")
     return str(text)
 
 

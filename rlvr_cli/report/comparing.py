@@ -15,7 +15,7 @@ from rlvr_cli.evaluation.tallies import chosen, drawn
 from rlvr_cli.report.subject import Subject
 
 AT_EQUAL_N = (
-    "flips, gained and lost are of as many on both sides, drawn at random, and UCC and UCR, which "
+    "flips, gained and lost use equally many on both sides, drawn at random, and UCC and UCR, which "
     "depend on their number, are not compared"
 )
 

@@ -26,7 +26,7 @@ def watch(paths: list[Path], out: Path, make: Maker, *, every_s: float) -> Repor
         time.sleep(0.1)  # a run that begins
     if not any(map(run_folders.is_run, paths)):
         raise UsageError(
-            f"`{paths[0]}` is no run of train, and only those change",
+            f"`{paths[0]}` is not a run of train, and only those change",
             f"leave --watch out: rlvr report {shlex.join(map(str, paths))}",
         )
     watched = _Watched(paths, out, make, every_s)

@@ -23,7 +23,7 @@ def parameters(name: str, build: Callable[..., Any]) -> dict[str, Parameter]:
         nameless = [str(error)]
     if nameless:
         raise UsageError(
-            f"`{name}` is no builder: {', '.join(nameless)}",
+            f"`{name}` is not a builder: {', '.join(nameless)}",
             "each parameter is an option, as in `def build(*, alpha: float = 1.0)`",
         )
     return options

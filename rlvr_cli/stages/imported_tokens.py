@@ -1,4 +1,4 @@
-"""The tokens of imported completions, and the log-probs of what sampled them."""
+"""The tokens of imported completions, and their sampler's log-probs."""
 
 from typing import Any
 

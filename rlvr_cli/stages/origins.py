@@ -100,7 +100,7 @@ def remarks(
         )
     if unknown := [one for one in imported if "logprobs" not in one.params]:
         yield (
-            f"{_named(unknown)} imported without the log-probs of what sampled them: tokens "
+            f"{_named(unknown)} imported without the sampler's log-probs: tokens "
             f"count as if `{policy.name}` had sampled them"
         )
 

@@ -94,7 +94,7 @@ def without(source: Source, directories: list[Path]) -> Source:
         rows=rows,
         params=source.params | {"without": sorted(shards.digest for shards in others)},
         facts=source.facts | {"withheld": gone},
-        remarks=(*source.remarks, f"left out {gone} that are in the prompts of --without"),
+        remarks=(*source.remarks, f"left out {gone} that are also in --without"),
     )
 
 

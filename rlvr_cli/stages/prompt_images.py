@@ -32,7 +32,7 @@ class RowImages:
         """An error if a column or a folder that is named is not there."""
         if options.images is not None and not Path(options.images).is_dir():
             raise UsageError(
-                f"--images is `{options.images}`, which is no folder", "check the path"
+                f"--images is `{options.images}`, which is not a folder", "check the path"
             )
         self.columns = _columns(data, source, options.image_column)
         self._is_text = options.image_column == NO_COLUMN
@@ -203,7 +203,7 @@ def of_task(spec: str, row: dict[str, Any]) -> tuple[Any, list[Image]]:
         return stored(image_places.filled(read, values, "images"), Folder())
     except Unusable as error:
         raise DataError(
-            f"`{spec}` gives prompt `{row['prompt_id']}`, which can be no prompt: {error}",
+            f"`{spec}` gives prompt `{row['prompt_id']}`, which cannot be a prompt: {error}",
             "give the bytes of an image file, or an image of Pillow",
         ) from error
 

@@ -210,16 +210,16 @@ def _is_turn(turn: Any) -> bool:
 def _unusable(
     source: str, rows: int, first: int, reasons: Counter[str], hint: str = ""
 ) -> DataError:
-    """The refusal of rows that can be no prompts."""
+    """The refusal of rows that cannot be a prompts."""
     drop = "or leave such rows out with --drop-unusable"
     if reasons.total() == 1:
         (reason,) = reasons
         return DataError(
-            f"`{source}` row {first} can be no prompt: {reason}",
+            f"`{source}` row {first} cannot be a prompt: {reason}",
             f"{hint or 'remove the row, name other columns'}, {drop}",
         )
     return DataError(
-        f"`{source}`: {reasons.total()} of {rows} rows can be no prompts, row {first} the first: "
+        f"`{source}`: {reasons.total()} of {rows} rows cannot be prompts, row {first} the first: "
         f"{_counted(reasons)}",
         f"{hint or 'name other columns or another layout'}, {drop}",
     )

@@ -101,7 +101,7 @@ def read(path: Path) -> dict[str, Any] | None:
     if manifest is None or manifest.get("schema_version", schema.VERSION) != schema.VERSION:
         return manifest
     if wrong := _wrong(manifest, complete=path.name == MANIFEST):
-        raise Damaged(f"`{path}` is no manifest of rlvr: {wrong}", remake_hint(path.parent))
+        raise Damaged(f"`{path}` is not a manifest of rlvr: {wrong}", remake_hint(path.parent))
     return manifest
 
 

@@ -74,7 +74,7 @@ def parse(data: bytes, where: str) -> Listing:
         if content and content["format"] == _FORMAT:
             return Listing(_files(content["files"]), _files(content.get("before", {})))
     raise DataError(
-        f"`{where}` is no listing of this rlvr, or was cut or changed",
+        f"`{where}` is not a listing of this rlvr, or was cut off or changed",
         "remove it there and push the directory again",
     )
 
@@ -99,7 +99,7 @@ def require_names(names: Mapping[str, Any]) -> None:
     for name in names:
         parts = name.split("/")
         if any(part in ("", ".", "..") for part in parts) or "\0" in name:
-            raise DataError(f"{name!r} is no name of a file in a folder", "rename it there")
+            raise DataError(f"{name!r} is not the name of a file in a folder", "rename it there")
         if outer := next((str(p) for p in PurePosixPath(name).parents if str(p) in names), None):
             raise DataError(f"`{outer}` is a file and a folder there", "rename one of the two")
 

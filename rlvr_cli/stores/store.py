@@ -71,7 +71,7 @@ def at(url: str) -> "Store":
     """The place of a URL; an error for a path on this machine."""
     known = url_of(url)
     if known is None:
-        raise UsageError(f"`{url}` is no URL of a store", "write it as in s3://bucket/name")
+        raise UsageError(f"`{url}` is not the URL of a store", "write it as in s3://bucket/name")
     return Store(known)
 
 

@@ -21,7 +21,7 @@ def path(name: str) -> Path:
     near = [known for known in names() if name in known] or difflib.get_close_matches(name, names())
     hint = f"did you mean {' or '.join(f'`{known}`' for known in near)}? " if near else ""
     raise UsageError(
-        f"`{name}` is no built-in template and no file",
+        f"`{name}` is neither a built-in template nor a file",
         f"{hint}there are {', '.join(names())}; or name a Jinja file",
     )
 

@@ -15,7 +15,7 @@ METRICS, LOCK = "metrics.jsonl", "_lock"
 
 
 def config(run: Path) -> dict[str, dict[str, Any]]:
-    """The tables of a run's configuration; an error if the folder is no run of train."""
+    """The tables of a run's configuration; an error if the folder is not a run of train."""
     if not run_folders.is_run(run):
         raise DataError(
             f"`{run}` is not a run of train: it has no {run_folders.CONFIG}",

@@ -40,7 +40,7 @@ class Summary:
                 "`--name` with another name sends the run again"
             )
         if self.left_out:
-            yield f"left out, as they are no numbers: {', '.join(sorted(self.left_out))}"
+            yield f"left out, as they are not numbers: {', '.join(sorted(self.left_out))}"
         if self.without_samples:
             step, why = next(iter(self.without_samples.items()))
             count = plural.of(len(self.without_samples), "evaluation")

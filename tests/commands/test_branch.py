@@ -203,7 +203,7 @@ def test_steps_without_a_checkpoint_are_refused_with_the_nearest_that_has_one(rl
 
 
 REFUSED = {
-    "no run": ("branch steps --at 0", 3, "`steps` is no run of train"),
+    "no run": ("branch steps --at 0", 3, "`steps` is not a run of train"),
     "within the run": ("branch run --at 1 --out run/b", 2, "as in `--out run-branches`"),
     "no step is left": ("branch run --at 2 --algo dapo", 2, "in `--steps 22`"),
     "an objective sampled otherwise": ("branch run --at 1 --algo dapo+dlc", 2, "leave `+dlc` out"),

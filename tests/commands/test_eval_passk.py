@@ -318,7 +318,9 @@ def test_a_folder_that_holds_scores_is_refused_with_one_of_them(rlvr, jsonl, tmp
     for out in (made, tmp_path / "run" / "steps" / "000003"):
         assert rlvr("import", source, "--out", out).code == 0
     ran = rlvr(command, tmp_path / "run")
-    assert ran.code == 2 and f"`{tmp_path / 'run'}` is no scores directory, but holds 2" in ran.err
+    assert (
+        ran.code == 2 and f"`{tmp_path / 'run'}` is not a scores directory, but holds 2" in ran.err
+    )
     assert f"hint: name one, as in `{made / 'scores'}`" in ran.err
 
 

@@ -212,14 +212,14 @@ def test_a_name_of_an_image_without_an_ending_is_none_of_a_container(made, refus
 def test_a_row_with_a_video_is_unusable(refused, tmp_path):
     row = {"question": "<video>?", "answer": "1", "videos": ["a.mp4"]}
     err = refused(3, "prompts", jsonl(tmp_path, row), "--out", tmp_path / "p")
-    assert "row 1 can be no prompt: it has a video, and only images are read" in err
+    assert "row 1 cannot be a prompt: it has a video, and only images are read" in err
 
 
 def test_a_row_with_a_sound_is_unusable(refused, tmp_path):
     turns = [{"role": "user", "content": "<audio>What is that?"}]
     row = {"messages": turns, "answer": "a bell", "audios": ["1.mp3"]}  # as of LLaMA-Factory
     err = refused(3, "prompts", jsonl(tmp_path, row), "--out", tmp_path / "p")
-    assert "row 1 can be no prompt: it has a sound, and only images are read" in err
+    assert "row 1 cannot be a prompt: it has a sound, and only images are read" in err
 
 
 def test_a_row_with_a_part_of_another_kind_is_refused_or_left_out(refused, made, tmp_path):
@@ -228,7 +228,7 @@ def test_a_row_with_a_part_of_another_kind_is_refused_or_left_out(refused, made,
             {"messages": [{"role": "user", "content": parts}], "answer": "2"}]  # fmt: skip
     source = jsonl(tmp_path, *rows)
     err = refused(3, "prompts", source, "--out", tmp_path / "no")
-    assert "row 2 can be no prompt: it holds a part of type `input_audio`" in err
+    assert "row 2 cannot be a prompt: it holds a part of type `input_audio`" in err
     assert len(made(source, "--drop-unusable")[0]) == 1
 
 
@@ -385,7 +385,7 @@ def test_a_row_whose_images_cannot_be_had_is_refused_or_left_out(refused, made, 
     good = {"images": [{"bytes": png(1), "path": None}], "problem": "Red?", "answer": "1"}
     source = parquet(tmp_path, [good, good | {"images": images, "problem": question}])
     err = refused(3, "prompts", source, "--out", tmp_path / "no", "--answer-column", "answer")
-    assert f"row 2 can be no prompt: {reason}" in err
+    assert f"row 2 cannot be a prompt: {reason}" in err
     found, said = made(source, "--drop-unusable")
     assert found == [user(1, "Red?")] and f"left out 1 as {reason}" in said
 
@@ -453,7 +453,7 @@ def test_a_column_that_is_not_there_is_named(refused, tmp_path):
 def test_a_folder_of_images_that_is_not_there_is_named(refused, tmp_path):
     source = jsonl(tmp_path, {"question": "A?", "answer": "1", "image": "a.png"})
     err = refused(2, "prompts", source, "--images", tmp_path / "no", "--out", tmp_path / "p")
-    assert f"--images is `{tmp_path / 'no'}`, which is no folder" in err
+    assert f"--images is `{tmp_path / 'no'}`, which is not a folder" in err
 
 
 def test_downloaded_data_leaves_no_folder_that_the_user_names_either(tmp_path):

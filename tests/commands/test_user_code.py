@@ -424,7 +424,7 @@ def test_another_version_of_a_package_is_refused(here, installed, rlvr, refused)
         ("grpo+own-code.py:build", "does not give an Objective"),
         ("absent.py:build", "cannot read the file `absent.py`"),
         ("failing.py:build", "failing.py` cannot be run: NameError"),
-        ("args.py:build", "args.py:build` is no builder: **options"),
+        ("args.py:build", "args.py:build` is not a builder: **options"),
     ],
 )
 def test_code_that_is_none_is_refused_in_one_line(here, refused, spec, words):

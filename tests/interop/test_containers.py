@@ -97,7 +97,7 @@ def test_columns_of_pandas_and_datasets_are_rows(tmp_path, orient):
 
 @pytest.mark.parametrize("value", [[1, 2], [ROWS[0], "x"], [[1], [2]]])
 def test_what_is_no_object_is_named_by_its_row(tmp_path, value):
-    with pytest.raises(DataError, match=r"rows\.json` row [12] is no object"):
+    with pytest.raises(DataError, match=r"rows\.json` row [12] is not an object"):
         read(tmp_path, value)
 
 

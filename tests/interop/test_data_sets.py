@@ -92,7 +92,7 @@ def test_what_save_to_disk_wrote_is_read_with_a_split_and_without(saved):
 
 def test_a_damaged_saved_data_set_is_named(saved):
     (saved / "one" / "data-00000-of-00001.arrow").unlink()
-    with pytest.raises(UserError, match="one` is no complete data set"):
+    with pytest.raises(UserError, match="one` is not a complete data set"):
         data_sets.read(str(saved / "one"))
 
 
@@ -208,7 +208,7 @@ def test_a_file_of_the_hub_is_read(of_hub):
 
 @pytest.mark.slow
 def test_a_data_set_that_the_hub_does_not_have_is_named(of_hub):
-    assert "`someone/else` is no file, and the Hub" in of_hub("someone/else")[0]
+    assert "`someone/else` is not a file, and the Hub" in of_hub("someone/else")[0]
 
 
 def test_settings_beside_the_rows_are_no_split(tmp_path):

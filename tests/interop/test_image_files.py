@@ -126,7 +126,7 @@ REFUSED = {
     "a link": ("https://example.org/a.png", "nothing is downloaded"),
     "a file that is not there": ("missing.png", "is not there"),
     "a folder": (".", "is no file"),
-    "no base64": ("data:image/png;base64,????", "is no base64"),
+    "no base64": ("data:image/png;base64,????", "is not base64"),
     "a URL without data": ("data:image/png", "without data"),
     "a null byte": ("a\0b.png", "is not there"),
     "a file of another machine": ("file://[host/a.png", "is not there"),

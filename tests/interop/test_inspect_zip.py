@@ -62,12 +62,12 @@ def test_a_member_that_was_written_again_counts_once(tmp_path):
 
 
 def test_what_is_no_log_or_damaged_is_said(tmp_path):
-    with pytest.raises(DataError, match=r"is no log of Inspect, as it holds no header\.json"):
+    with pytest.raises(DataError, match=r"is not a log of Inspect: it has no header\.json"):
         readers.read(written(tmp_path / "other.eval", [("a.txt", "a")]))
     cut = tmp_path / "cut.eval"
     whole = written(tmp_path / "log.eval", [("header.json", HEADER)]).read_bytes()
     cut.write_bytes(whole[:-10])
-    with pytest.raises(DataError, match="is no complete log of Inspect"):
+    with pytest.raises(DataError, match="is not a complete log of Inspect"):
         readers.read(cut)
     text = written(tmp_path / "text.eval", [("header.json", HEADER), ("samples/a.json", "{")])
     with pytest.raises(DataError, match=r"holds `samples/a\.json`, which is not JSON"):
@@ -77,7 +77,7 @@ def test_what_is_no_log_or_damaged_is_said(tmp_path):
     data = bytearray(broken.read_bytes())
     data[50] ^= 255
     broken.write_bytes(data)
-    with pytest.raises(DataError, match="is no complete log of Inspect"):
+    with pytest.raises(DataError, match="is not a complete log of Inspect"):
         readers.read(broken)
 
 

@@ -58,7 +58,7 @@ def test_words_of_another_batch_are_remembered():
 
 @pytest.mark.parametrize("value", ["maybe", "A", [1], {"a": 1}, "inf"])
 def test_what_is_no_verdict_is_named_with_its_row(value):
-    with pytest.raises(DataError, match=r"row 2 has `correct` = .*, which is no verdict"):
+    with pytest.raises(DataError, match=r"row 2 has `correct` = .*, which is not a verdict"):
         labels.Verdicts("correct").read([None, value], place)
 
 
@@ -74,7 +74,7 @@ def test_above_a_threshold_is_right_and_at_it_is_wrong():
     assert read("0.5", "7", "", above=0.5) == [0, 1, -1]
     assert read("C", "P", "I", "N", above=0.25) == [1, 1, 0, 0]
     assert read(True, False, above=0.5) == [1, 0]
-    with pytest.raises(DataError, match="row 2 has `correct` = `maybe`, which is no number"):
+    with pytest.raises(DataError, match="row 2 has `correct` = `maybe`, which is not a number"):
         read("1", "maybe", above=0.5)
 
 
@@ -93,7 +93,7 @@ def test_rewards_are_graded_unless_they_are_two_values_of_a_verdict():
 
 
 def test_numbers_that_are_none_are_named_with_their_row():
-    with pytest.raises(DataError, match="row 2 has `score` = `high`, which is no finite number"):
+    with pytest.raises(DataError, match="row 2 has `score` = `high`, which is not a finite number"):
         labels.numbers(["1", "high"], "score", place)
     with pytest.raises(DataError, match="row 1 has `score` = `10000"):
         labels.numbers([10**400, 1], "score", place)

@@ -86,7 +86,7 @@ def test_the_line_that_is_no_utf_8_is_named_and_the_hint_shows_it(tmp_path, endi
     data = b'{"id": "a"}\n' * 3000 + b'{"id": "\xff"}\n'
     path = tmp_path / f"rows.jsonl{ending}"
     path.write_bytes(gzip.compress(data) if ending else data)
-    with pytest.raises(DataError, match="line 3001 is no text in UTF-8") as error:
+    with pytest.raises(DataError, match="line 3001 is not UTF-8 text") as error:
         readers.read(path)
     command = error.value.hint.split("`")[1]
     shown = subprocess.run(command, shell=True, capture_output=True, check=True).stdout

@@ -234,7 +234,7 @@ def test_rows_without_a_verifiable_answer_are_refused_or_counted(
     ]
     path, out = jsonl(good, *bad, name="numina.jsonl"), tmp_path / "made"
     err = refused(3, "prompts", path, "--out", out)
-    assert "5 of 6 rows can be no prompts, row 2 the first" in err and "--drop-unusable" in err
+    assert "5 of 6 rows cannot be prompts, row 2 the first" in err and "--drop-unusable" in err
     ran = rlvr("prompts", path, "--drop-unusable", "--out", out, "--json")
     summary = json.loads(ran.out)
     assert (summary["prompts"], summary["unusable"]) == (1, 5)

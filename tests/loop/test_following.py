@@ -232,7 +232,7 @@ def test_followers_take_the_options_of_their_run(followed, refused, tmp_path):
     )
     assert "begun with --ahead 1" in refused(2, "rollout", "--follow", followed, "--ahead", 2)
     said = refused(2, "train-step", "--follow", tmp_path / "none")
-    assert "is no run yet" in said and "--config FILE" in said
+    assert "is not a run yet" in said and "--config FILE" in said
 
 
 @pytest.mark.parametrize("command", ["rollout", "score"])

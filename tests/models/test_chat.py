@@ -180,7 +180,7 @@ def test_messages_that_end_with_the_answer_are_refused():
         (PLAIN, {"chat_template_kwargs": "enable_thinking=false"}, "not read `enable_thinking`"),
         (PLAIN, {"chat_template_kwargs": "add_generation_prompt=false"}, "which rlvr sets"),
         (PLAIN, {"chat_template_kwargs": "a"}, "--chat-template-kwargs is `a`"),
-        (PLAIN, {"template": "boxed"}, "`boxed` is no built-in template and no file"),
+        (PLAIN, {"template": "boxed"}, "`boxed` is neither a built-in template nor a file"),
         (PLAIN, {"template": '"Answer:"'}, "the template of --template reads nothing"),
         (PLAIN, {"template": '"{{ question"'}, "a template is not Jinja"),
         (PLAIN, {"template": '"{{ question.a.b }}"'}, "the template of --template fails"),

@@ -88,7 +88,7 @@ def test_a_model_of_another_kind_is_not_sampled_from_as_a_language_model(
     for words in ways(model):
         said = refused(3, *words)
         named = values["architectures"][0]
-        assert f"is no causal language model: its config.json says `{named}`" in said
+        assert f"is not a causal language model: its config.json says `{named}`" in said
 
 
 def test_a_decoder_that_names_no_head_is_loaded_where_its_embeddings_are_the_head(

@@ -223,7 +223,9 @@ def test_at_unequal_n_what_depends_on_n_is_of_equal_n_or_left_out(report, import
     (pair,) = made.figures["differences"]
     assert len(pair["lost"]) < 10  # about 40 / 16, and not all
     assert "ucr" not in pair["metrics"] and "pass@1" in pair["metrics"]
-    assert "16 in many, 1 in few; flips, gained and lost are of as many on both sides" in made.html
+    assert (
+        "16 in many, 1 in few; flips, gained and lost use equally many on both sides" in made.html
+    )
 
 
 def test_short_prompts_are_left_out_if_asked(report, imported):

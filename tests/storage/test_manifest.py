@@ -64,8 +64,8 @@ LIES = {
 @pytest.mark.parametrize("name", LIES)
 def test_a_manifest_that_no_writer_wrote_is_refused_in_one_line(rollouts, honest, refused, name):
     lie(rollouts, honest, LIES[name])
-    assert "is no manifest of rlvr" in refused(3, "check", rollouts)
-    with pytest.raises(DataError, match="is no manifest of rlvr"):
+    assert "is not a manifest of rlvr" in refused(3, "check", rollouts)
+    with pytest.raises(DataError, match="is not a manifest of rlvr"):
         begun_with(rollouts)
 
 

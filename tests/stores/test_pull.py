@@ -127,7 +127,7 @@ def test_a_listing_that_leaves_its_folder_is_refused(bucket, tmp_path, name):
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"sha256": 1}', b"\xff"])
 def test_a_listing_that_no_push_wrote_is_refused(bucket, tmp_path, content):
     bucket.write("x/_pushed.json", content or b" ")
-    with pytest.raises(DataError, match="no listing of this rlvr"):
+    with pytest.raises(DataError, match="not a listing of this rlvr"):
         fetch(bucket.url("x"), tmp_path / "back")
 
 

@@ -46,7 +46,7 @@ def test_what_is_no_store_is_refused():
         ("s3://bucket", "is a bucket"),
         ("s3://", "names no bucket"),
         ("simplecache::s3://b/x", "chains file systems"),
-        ("data/x", "no URL of a store"),
+        ("data/x", "not the URL of a store"),
     ):
         with pytest.raises(UsageError, match=message):
             at(url)

@@ -104,10 +104,10 @@ def endpoint(
             "leave it out, and put the key into the variable of `key_variable`",
         )
     if not is_url or re.search(r"\s", url.strip()):
-        raise UsageError(f"`{url}` is no URL of a server", example)
+        raise UsageError(f"`{url}` is not the URL of a server", example)
     if not _NAME.fullmatch(key_variable):  # it may be the key itself, which no error may show
         raise UsageError(
-            "`key_variable` is no name of an environment variable",
+            "`key_variable` is not the name of an environment variable",
             "name the variable that holds the key, as in `key_variable=OPENAI_API_KEY`",
         )
     path = parts.path.rstrip("/").removesuffix("/completions").removesuffix("/chat")

@@ -114,7 +114,7 @@ def per_value(text: str) -> PerValue | None:
         return None
     if len(pieces) > 1 or grammar.read(pieces[0]).name != BY:
         raise UsageError(
-            f"`{text}`: `{BY}` is no part of a sum",
+            f"`{text}`: `{BY}` is not part of a sum",
             f"write the sums within it, as in {BY}:of={{gsm8k=0.9*math+0.1*format}}",
         )
     joined = of_spec(text)

@@ -178,11 +178,11 @@ def test_a_key_that_no_header_may_hold_is_refused_without_showing_it(chat, monke
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("localhost:8000", "is no URL"),
-        ("ftp://host/v1", "is no URL"),
-        ("http://", "is no URL"),
-        ("http://host:99999/v1", "is no URL"),
-        ("http://ho st/v1", "is no URL"),
+        ("localhost:8000", "is not the URL"),
+        ("ftp://host/v1", "is not the URL"),
+        ("http://", "is not the URL"),
+        ("http://host:99999/v1", "is not the URL"),
+        ("http://ho st/v1", "is not the URL"),
         ("https://user:secret@host/v1", "of host holds a password"),
     ],
 )

@@ -89,8 +89,8 @@ def test_parts_that_a_stored_spec_names_mean_what_they_meant(monkeypatch):
         ("all:of=[number,0.5*format]", "holds a sum: `0.5*format`"),
         ("all:of=[any:of=[number]]", "holds `any`"),
         ("all:of=[number],golds=some", "option `golds` of `all`"),
-        ("number+by:of={a=number}", "`by` is no part of a sum"),
-        ("0.5*by:of={a=number}", "`by` is no part of a sum"),
+        ("number+by:of={a=number}", "`by` is not part of a sum"),
+        ("0.5*by:of={a=number}", "`by` is not part of a sum"),
         ("by:of={a=numbr}", "unknown verifier `numbr`"),
     ],
 )

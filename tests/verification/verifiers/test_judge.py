@@ -379,7 +379,7 @@ def test_a_server_without_a_list_of_models_is_asked_all_the_same(chat):
     [
         ("", UsageError, "has no model"),
         ("model=m", UsageError, "has no URL"),
-        ("model=m,url=here", UsageError, "no URL of a server"),
+        ("model=m,url=here", UsageError, "not the URL of a server"),
         ("model=m,url=http://h,rubric=none.txt", DataError, "cannot be read"),
         ('model=m,url=http://h,rubric="{answer}?"', UsageError, "shows the judge no completion"),
         ("model=m,url=http://h,scale=[1,1]", UsageError, "must rise"),
@@ -387,7 +387,7 @@ def test_a_server_without_a_list_of_models_is_asked_all_the_same(chat):
         ("model=m,url=http://h,in_flight=0", UsageError, "in_flight"),
         ("model=m,url=http://h,body={messages=x}", UsageError, "cannot set `messages`"),
         ("model=m,url=http://h,body={n=2}", UsageError, "cannot set `n`"),
-        (f"model=m,url=http://h,key_variable={KEY}", UsageError, "`key_variable` is no name"),
+        (f"model=m,url=http://h,key_variable={KEY}", UsageError, "`key_variable` is not the name"),
     ],
 )
 def test_options_without_meaning_are_refused(options, error, why, monkeypatch):
