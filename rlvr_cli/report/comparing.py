@@ -15,8 +15,8 @@ from rlvr_cli.evaluation.tallies import chosen, drawn
 from rlvr_cli.report.subject import Subject
 
 AT_EQUAL_N = (
-    "flips, gained and lost use equally many on both sides, drawn at random, and UCC and UCR, which "
-    "depend on their number, are not compared"
+    "flips, gained and lost use equally many on both sides, drawn at random, and UCC and UCR, "
+    "which depend on their number, are not compared"
 )
 
 # Shares of right completions in the first: the buckets of QUATRO, appendix C, of 256 completions.
