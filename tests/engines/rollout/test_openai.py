@@ -112,6 +112,13 @@ def test_servers_share_the_work_and_how_many_there_are_changes_no_byte(
     assert digests[0] == digests[1]
 
 
+def test_a_server_that_is_named_twice_is_one(sampled, server):
+    server.latency_s = 0.05
+    again = [f"{server.url}/", f"{server.url}/completions"]
+    ran, _ = sampled(server, *again, options=f"{QUICK},in_flight=2")
+    assert ran.code == 0 and server.most_in_flight <= 2, ran.err
+
+
 def test_neither_url_nor_key_is_stored(sampled, server, tmp_path, monkeypatch):
     monkeypatch.setenv("KEY_OF_A_TEST", "sk-of-this-test")
     server.key = "sk-of-this-test"
