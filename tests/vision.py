@@ -4,7 +4,8 @@
     data = picture((255, 0, 0), size=(24, 16))          # the bytes of a PNG
 
 Some 100,000 parameters each. The tokenizer is that of the built-in policy, one token a character,
-with the special tokens of the kind. An image of 32 x 32 pixels takes 4 tokens in each kind.
+with the special tokens of the kind. An image of 32 x 32 pixels takes 4 tokens in each kind, and 16
+in LLaVA.
 """
 
 import io
@@ -19,10 +20,12 @@ from PIL import Image
 
 from rlvr_cli.models import policy as policies, processors
 
-KINDS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "gemma3", "smolvlm", "idefics3")
+KINDS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "gemma3", "smolvlm", "idefics3",
+         "llava", "internvl")  # fmt: skip
 _HIDDEN, _LAYERS, _HEADS, _KV_HEADS, _FEED = 64, 2, 2, 1, 96  # vLLM wants heads of 32 or more
 _CONTEXT = 512
-_OPTIONS = ("image_seq_length", "image_seq_len")
+_OPTIONS = ("image_seq_length", "image_seq_len", "patch_size", "vision_feature_select_strategy",
+            "num_additional_image_tokens")  # fmt: skip
 _TURNS = """\
 {%- for message in messages -%}
 <|im_start|>{{ message['role'] }}
@@ -107,7 +110,8 @@ def _ends(tokenizer: Any) -> dict[str, Any]:
 
 
 _FAMILY = {"qwen2_vl": "qwen", "qwen2_5_vl": "qwen", "qwen3_vl": "qwen", "gemma3": "gemma",
-           "smolvlm": "smol", "idefics3": "smol"}  # fmt: skip
+           "smolvlm": "smol", "idefics3": "smol", "llava": "llava",
+           "internvl": "internvl"}  # fmt: skip
 _SPECIAL = {
     "qwen": [
         *("<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>"),
@@ -121,6 +125,10 @@ _SPECIAL = {
         *("<|im_start|>", "<end_of_utterance>", "<image>", "<fake_token_around_image>"),
         *("<global-img>", "<row_1_col_1>", "<row_1_col_2>", "<row_2_col_1>", "<row_2_col_2>"),
     ],
+    "llava": ["<|im_start|>", "<|im_end|>", "<image>"],
+    "internvl": [
+        *("<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>", "<video>"),
+    ],
 }  # fmt: skip
 _NAMED = {
     "gemma3": {
@@ -129,7 +137,15 @@ _NAMED = {
             "eoi_token": "<end_of_image>",
             "image_token": "<image_soft_token>",
         }
-    }
+    },
+    "internvl": {
+        "extra_special_tokens": {
+            "start_image_token": "<img>",
+            "end_image_token": "</img>",
+            "context_image_token": "<IMG_CONTEXT>",
+            "video_token": "<video>",
+        }
+    },
 }
 
 
@@ -218,6 +234,43 @@ def _smol(kind: str, tokenizer: Any) -> tuple[Any, Any, Any]:
     return _built(kind, name, config, images, tokenizer, _SMOL, image_seq_len=4)
 
 
+def _llava(kind: str, tokenizer: Any) -> tuple[Any, Any, Any]:
+    config = transformers.LlavaConfig(
+        text_config=_text(tokenizer, model_type="llama"),
+        vision_config={
+            "model_type": "clip_vision_model", "hidden_size": 32, "intermediate_size": 48,
+            "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 32, "patch_size": 8,
+        },
+        image_token_index=tokenizer.convert_tokens_to_ids("<image>"), image_seq_length=16,
+        vision_feature_layer=-1, vision_feature_select_strategy="default",
+        tie_word_embeddings=True,
+    )  # fmt: skip
+    images = transformers.CLIPImageProcessorPil(
+        size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}
+    )
+    return _built(
+        kind, "Llava", config, images, tokenizer, _TURNS.replace("IMAGE", "<image>"),
+        patch_size=8, vision_feature_select_strategy="default", num_additional_image_tokens=1,
+    )  # fmt: skip
+
+
+def _internvl(kind: str, tokenizer: Any) -> tuple[Any, Any, Any]:
+    config = transformers.InternVLConfig(
+        text_config=_text(tokenizer, model_type="qwen2"),
+        vision_config={
+            "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+            "num_attention_heads": 2, "image_size": [32, 32], "patch_size": [8, 8],
+        },
+        image_token_id=tokenizer.convert_tokens_to_ids("<IMG_CONTEXT>"), downsample_ratio=0.5,
+        tie_word_embeddings=True,
+    )  # fmt: skip
+    images = transformers.GotOcr2ImageProcessorPil(
+        size={"height": 32, "width": 32}, crop_to_patches=False
+    )
+    template = _TURNS.replace("IMAGE", "<IMG_CONTEXT>")
+    return _built(kind, "InternVL", config, images, tokenizer, template, image_seq_length=4)
+
+
 def _built(
     kind: str, name: str, config: Any, image_processor: Any, tokenizer: Any, template: str,
     **options: Any,
@@ -232,5 +285,5 @@ def _built(
 
 _BUILDERS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
     "qwen2_vl": _qwen, "qwen2_5_vl": _qwen, "qwen3_vl": _qwen, "gemma3": _gemma,
-    "smolvlm": _smol, "idefics3": _smol,
+    "smolvlm": _smol, "idefics3": _smol, "llava": _llava, "internvl": _internvl,
 }  # fmt: skip

@@ -51,7 +51,7 @@ def tower_of(policy: Policy, options: UpdateOptions = UpdateOptions()) -> Tower:
     vision: dict[str, Any] = config.vision_config.to_dict()
     hidden = vision.get("embed_dim") or vision["hidden_size"]
     intermediate = vision.get("intermediate_size") or int(hidden * vision.get("mlp_ratio", 4))
-    patch, frames = vision.get("patch_size", 14), vision.get("temporal_patch_size", 1)
+    patch, frames = _side(vision.get("patch_size", 14)), vision.get("temporal_patch_size", 1)
     return Tower(
         layers=vision.get("depth") or vision.get("num_hidden_layers", 0),
         hidden=hidden,
@@ -65,7 +65,14 @@ def tower_of(policy: Policy, options: UpdateOptions = UpdateOptions()) -> Tower:
 def _patches(config: Any, vision: dict[str, Any]) -> int:
     """How many patches a token is made of."""
     if tokens := getattr(config, "mm_tokens_per_image", None):  # Gemma 3
-        side = int(vision["image_size"] // vision["patch_size"])
+        side = _side(vision["image_size"]) // _side(vision["patch_size"])
         return max(1, side**2 // int(tokens))
-    side = int(vision.get("spatial_merge_size") or getattr(config, "scale_factor", None) or 1)
-    return side**2
+    if ratio := getattr(config, "downsample_ratio", None):  # InternVL
+        return round(1 / float(ratio) ** 2)
+    merged = (vision.get("spatial_merge_size"), getattr(config, "spatial_merge_size", None))
+    return int(next(filter(None, (*merged, getattr(config, "scale_factor", None))), 1)) ** 2
+
+
+def _side(size: Any) -> int:
+    """A size of pixels in one direction; some configurations have both."""
+    return int(size[0] if isinstance(size, list | tuple) else size)

@@ -40,6 +40,11 @@ def load(path: Path, tokenizer: Any) -> Any:
         return of_parts(kind, image_processor, tokenizer, **options)
     except UsageError:
         raise
+    except ImportError as error:
+        raise UsageError(
+            f"cannot load the image processor of `{path}`: {first_line(error)}",
+            "install that package, or name a policy of a kind that docs/images.md lists",
+        ) from error
     except Exception as error:  # a broken file may raise anything
         raise DataError(
             f"cannot load the image processor of `{path}`: {first_line(error)}",

@@ -12,6 +12,7 @@ from rlvr_cli.config import UpdateOptions
 from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.memory_estimate import model_size, phases
 from rlvr_cli.memory_estimate.model_size import PaddedRows
+from rlvr_cli.memory_estimate.vision import tower_of
 from rlvr_cli.models import images, logprobs, policy as policies
 from rlvr_cli.protocols import Row
 from rlvr_cli.runtime.device import Device
@@ -75,3 +76,13 @@ def test_an_update_takes_no_more_than_is_said(allocated, policy, vision, train_v
 def test_prompts_without_images_take_nothing_of_a_tower(policy):
     shape = model_size.shape_of(policy)
     assert "images" not in phases.evaluation(shape, ROOM, PaddedRows(100, 100)).parts
+
+
+@pytest.mark.parametrize(
+    ("kind", "patches"),
+    [("qwen2_5_vl", 4), ("gemma3", 4), ("smolvlm", 4), ("llava", 1), ("internvl", 4)],
+)
+def test_a_token_is_as_many_patches_as_the_kind_of_model_makes_one_of(vision, kind, patches):
+    tower = tower_of(policies.resolve(str(vision.policy(kind))))
+    assert (tower.patches, tower.layers) == (patches, 2)
+    assert tower.numbers == 3 * 8 * 8 * (2 if kind == "qwen2_5_vl" else 1)

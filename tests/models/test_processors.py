@@ -1,11 +1,12 @@
 """Processors of policies that read images, in the layouts that checkpoints have."""
 
+import importlib.util
 import json
 import shutil
 
 import pytest
 
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.models import images, policy as policies, processors
 
 
@@ -36,7 +37,9 @@ def test_the_layout_of_earlier_checkpoints_is_read(path, vision):
     assert len(images.expanded(processor, processor.image_token, [picture])) == 12
 
 
-@pytest.mark.parametrize("kind", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "gemma3", "idefics3"])
+@pytest.mark.parametrize(
+    "kind", ["qwen2_vl", "qwen3_vl", "gemma3", "idefics3", "llava", "internvl"]
+)
 def test_the_layout_of_transformers_5_is_read(vision, tmp_path, kind):
     """One file with the settings of every part, as `save_pretrained` of a processor writes it."""
     path = shutil.copytree(vision.policy(kind), tmp_path / "policy")
@@ -66,6 +69,14 @@ def test_a_broken_processor_is_an_error(path):
     edit(path / "processor_config.json", lambda values: values.update(processor_class="Missing"))
     with pytest.raises(DataError, match="needs the processor Missing, which this transformers"):
         policies.load_processor(policies.resolve(str(path)))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torchvision") is not None, reason="it is there")
+def test_a_processor_that_needs_a_package_says_which(path):
+    edit(path / "processor_config.json", lambda v: v.update(processor_class="PixtralProcessor"))
+    with pytest.raises(UsageError, match="PixtralProcessor requires the Torchvision") as caught:
+        policies.load_processor(policies.resolve(str(path)))
+    assert "install that package" in caught.value.hint
 
 
 def test_bytes_that_are_no_image_are_an_error():

@@ -8,7 +8,7 @@ from rlvr_cli.engines.rollout.transformers import TransformersEngine
 from rlvr_cli.models import images, logprobs, policy as policies
 from rlvr_cli.protocols import Request, Row, SamplingParams
 
-KINDS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "gemma3", "smolvlm", "idefics3")
+KINDS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "gemma3", "smolvlm", "idefics3", "llava", "internvl")
 
 
 @pytest.fixture(scope="module", params=KINDS)
