@@ -356,7 +356,7 @@ class ImageOptions:
 
     GROUP: ClassVar[str] = ESSENTIAL
     image_column: str | None = option(
-        None, "columns of images, as in image_1,image_2; none: only text"
+        None, "columns of images, as in image_1,image_2; none: no column"
     )
     images: str | None = option(
         None, "the folder that relative image paths start from; else the file's own"
