@@ -146,6 +146,11 @@ def test_a_misspelt_option_is_refused_with_the_nearest(toys):
     )
 
 
+def test_the_example_of_a_hint_is_no_default_of_nothing():
+    """0 stands for "as the model has it" there."""
+    assert refusal("vllm:max_length=long", "rollout")[1] == "write `vllm:max_length=1`"
+
+
 def test_an_option_of_a_name_without_options_is_refused(toys):
     assert refusal("ball:size=2")[1] == "the options of `ball` are none"
 

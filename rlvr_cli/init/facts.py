@@ -4,6 +4,7 @@ import json
 import re
 import statistics
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -153,16 +154,20 @@ def _kind(rows: list[dict[str, Any]], *, has_template: bool) -> str:
 def _columns(name: str, source: Source) -> str:
     """Where prompt and gold are in a file, and what else a row holds."""
     extra = json.loads(source.rows[0]["extra"] or "{}")
-    others = f"others: {', '.join(extra)}" if extra else "no others"
     path = Path(name)
     if source.parents or source.params.get("split") or not path.exists():
-        return f"prompts and golds; {others}"
+        return f"prompts and golds; {_others(extra)}"
     rows = [next(readers.rows(path))]
     columns = [
         source.params.get(f"{what}_column") or readers.column(rows, None, known, "", path)
         for what, known in (("prompt", readers.PROMPT), ("answer", readers.ANSWER))
     ]
+    others = _others([column for column in extra if column not in columns])
     return f"prompts in `{columns[0]}`, golds in `{columns[1]}`, {others}"
+
+
+def _others(columns: Collection[str]) -> str:
+    return f"others: {', '.join(columns)}" if columns else "no others"
 
 
 def _verifier(name: str, rows: list[dict[str, Any]], given: str | None) -> tuple[str | None, str]:

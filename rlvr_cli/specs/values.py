@@ -107,6 +107,7 @@ def _example(parameter: Parameter, given: Value | None = None) -> str:
     if isinstance(given, str):
         with contextlib.suppress(ValueError, TypeError):
             return option_types.spell(option_types.convert([given], kind), kind, plus_ends=True)
-    if parameter.default in (Parameter.empty, None, (), [], {}):
+    default = parameter.default
+    if default is not False and default in (Parameter.empty, None, (), [], {}, "", 0):
         return option_types.example(kind)
-    return option_types.spell(parameter.default, parameter.annotation, plus_ends=True)
+    return option_types.spell(default, kind, plus_ends=True)

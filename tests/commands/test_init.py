@@ -135,6 +135,14 @@ def test_messages_are_measured_by_the_chat_template_and_refused_without_one(
     )
 
 
+def test_a_column_is_named_once(rlvr, jsonl):
+    """The reasoning before the #### of a gold is kept as a further fact of its row."""
+    rows = ({"question": f"{n} + 1?", "answer": f"It is {n + 1}.\n#### {n + 1}", "level": 1}
+            for n in range(5))  # fmt: skip
+    made = init(rlvr, "--model", "builtin", "--data", jsonl(*rows).name)
+    assert "prompts in `question`, golds in `answer`, others: level;" in made["data"]
+
+
 def test_a_folder_of_parquet_files_with_splits_is_trained_and_evaluated_on_its_splits(
     rlvr, tmp_path
 ):
