@@ -116,7 +116,7 @@ def test_tokens_whose_ratio_is_held_are_counted_and_said(rlvr, known, tmp_path):
         (("--epochs", 0), 2, "--epochs is 0"),
         (("--old-logprobs", "stored"), 3, "--columns old_logp"),
         (("--logprobs", "nope"), 3, "`nope` does not exist"),
-        (("--rollouts", "nope"), 3, "`nope` is not there"),
+        (("--rollouts", "nope"), 3, "`nope`, which"),
     ],
 )
 def test_a_wrong_word_is_refused(refused, chain, tmp_path, words, code, message):

@@ -103,7 +103,7 @@ def test_each_of_several_parents_is_found_where_it_moved(rlvr, copy, known, tmp_
                 "--out", out).code == 0  # fmt: skip
     for folder, name in ((copy, "r1"), (mine, "r2")):
         shutil.move(folder / "rollouts", tmp_path / name)
-    with pytest.raises(DataError, match="rollouts` is not there"):
+    with pytest.raises(DataError, match=r"rollouts`, which .* was made from, is not there"):
         Shards.open(out).parent("rollouts")
     words = ("advantage", out, "--rollouts", tmp_path / "r2", "--rollouts", tmp_path / "r1")
     assert rlvr(*words).code == 0
