@@ -69,7 +69,7 @@ def _copy(policy: Policy, model: Any) -> None:
     named = dict(model.named_parameters())
     if not named.keys() <= weights.keys():  # tied, or under the names of another layout
         reads_images = processors.of(model) is not None
-        other, _ = pretrained.model(policy.path, reads_images=reads_images, dtype=torch.float32)
+        other = pretrained.model(policy.path, reads_images=reads_images, dtype=torch.float32)
         weights = dict(other.named_parameters())
     for name, parameter in named.items():
         parameter.copy_(weights[name])

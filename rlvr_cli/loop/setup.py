@@ -23,7 +23,7 @@ from rlvr_cli.loop.run_directory import LOCK, RunDirectory
 from rlvr_cli.loop.sampler import Sampler
 from rlvr_cli.loop.schedule import Schedule
 from rlvr_cli.loop.timer import Timer
-from rlvr_cli.models import chat, memory_model, policy as policies, prompt_options
+from rlvr_cli.models import chat, hub, memory_model, policy as policies, prompt_options
 from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import distributed
@@ -134,7 +134,7 @@ def require_places(run: Path, config: RunConfig) -> None:
     if not run_folders.is_run(run):
         return
     train = config.train
-    named = policies.is_hub_name(train.model) or train.model in policies.BUILTINS
+    named = hub.is_name(train.model) or train.model in policies.BUILTINS
     model = "" if named else train.model
     own = {"prompts": train.prompts, "heldout": train.heldout}
     own = {name: given for name, given in own.items() if task_prompts.directory(given)}

@@ -13,6 +13,11 @@ _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # the first kind that there 
 _OTHERS = ("*/*", "consolidated*")  # copies in other formats
 
 
+def is_name(name: str) -> bool:
+    """Whether a name is that of a model on a hub: no such path exists, and it looks like one."""
+    return name.count("/") == 1 and not name.startswith((".", "/")) and not Path(name).exists()
+
+
 def download(name: str) -> Path:
     """The folder of a model of the hub, with one kind of weights."""
     from huggingface_hub import snapshot_download

@@ -39,17 +39,13 @@ def _read(path: Path, *, reads_images: bool) -> Any:
     import torch
 
     try:
-        model, loading = pretrained.model(path, reads_images=reads_images, dtype=torch.float32)
+        return pretrained.model(path, reads_images=reads_images, dtype=torch.float32)
     except UserError:
         raise
-    except ImportError as error:
-        raise pretrained.lacks_package(path, error) from error
     except Exception as error:  # a broken file may raise anything
         raise DataError(
             f"cannot load `{path}`: {first_line(error)}", "copy or save the model again"
         ) from error
-    pretrained.check_complete(path, loading)
-    return model
 
 
 def _cap_attention(model: Any, name: str) -> None:

@@ -21,7 +21,7 @@ from rlvr_cli.runtime import seeds
 from rlvr_cli.storage import atomic
 
 BASE = "base.json"
-_CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _ALL = UpdateOptions.lora_targets
 _NAME = "default"  # peft's own
 
@@ -42,7 +42,7 @@ def base_of(path: Path) -> Base | None:
 
 def rank_of(path: Path) -> int:
     """The rank of the adapters in a directory, 0 if it holds a full policy."""
-    return int(_json(path / _CONFIG)["r"]) if base_of(path) else 0
+    return int(_json(path / CONFIG)["r"]) if base_of(path) else 0
 
 
 def adapts_parameters(path: Path) -> bool:
@@ -50,7 +50,7 @@ def adapts_parameters(path: Path) -> bool:
 
     False of a full policy.
     """
-    return bool(base_of(path) and _json(path / _CONFIG).get("target_parameters"))
+    return bool(base_of(path) and _json(path / CONFIG).get("target_parameters"))
 
 
 def adapts_vision(path: Path) -> bool:
@@ -58,7 +58,7 @@ def adapts_vision(path: Path) -> bool:
 
     False of a full policy.
     """
-    return bool(base_of(path)) and not _json(path / _CONFIG).get("exclude_modules")
+    return bool(base_of(path)) and not _json(path / CONFIG).get("exclude_modules")
 
 
 def check(path: Path, options: UpdateOptions) -> None:
@@ -72,7 +72,7 @@ def check(path: Path, options: UpdateOptions) -> None:
             "set the size of the adapters with --lora-rank",
         )
     if base := base_of(path):
-        config = _json(path / _CONFIG)
+        config = _json(path / CONFIG)
         recorded = (config["r"], config["lora_alpha"], base.targets)
         if recorded != (rank, alpha, options.lora_targets):
             flags = "--lora-rank {} --lora-alpha {:g} --lora-targets {}"
@@ -118,7 +118,7 @@ def attach(model: Any, path: Path) -> None:
     config_class = package().LoraConfig
     try:
         _inject(model, config_class.from_pretrained(str(path)), seed=0)
-        weights = load_file(path / _WEIGHTS)
+        weights = load_file(path / WEIGHTS)
         with torch.no_grad():
             for name, parameter in _trained(model):
                 parameter.copy_(weights.pop(name))
@@ -154,9 +154,9 @@ def save(model: Any, path: Path, trained: dict[str, Any], base: Base) -> None:
         for key, value in model.peft_config[_NAME].to_dict().items()
     }
     config["base_model_name_or_path"] = None if base.policy.startswith(".") else base.policy
-    (path / _CONFIG).write_bytes(atomic.pretty_json(config))
+    (path / CONFIG).write_bytes(atomic.pretty_json(config))
     weights = {_peft_name(name): value.contiguous() for name, value in trained.items()}
-    save_file(weights, path / _WEIGHTS, {"format": "pt"})
+    save_file(weights, path / WEIGHTS, {"format": "pt"})
     (path / BASE).write_bytes(atomic.pretty_json(vars(base)))
 
 

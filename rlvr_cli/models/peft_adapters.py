@@ -12,13 +12,12 @@ from typing import Any
 from rlvr_cli.errors import DataError, first_line
 from rlvr_cli.models import hub, lora
 
-_CONFIG = "adapter_config.json"
 _HEADS = ("embed_tokens.weight", "lm_head.weight", "wte.weight")
 
 
 def base_named(path: Path) -> str | None:
     """The base that the adapters in a directory name; None if it holds a model, or rlvr's own."""
-    file = path / _CONFIG
+    file = path / lora.CONFIG
     if not file.exists() or (path / lora.BASE).exists() or (path / "config.json").exists():
         return None
     try:
@@ -51,11 +50,11 @@ def base_of(path: Path) -> Path:
     places = (Path(name), path / name)
     if place := next((place for place in places if (place / "config.json").exists()), None):
         return place
-    if name.count("/") == 1 and not name.startswith((".", "/")):
+    if hub.is_name(name):
         return hub.download(name)
     raise DataError(
         f"`{path}` holds adapters of `{name}`, and there is no model",
-        f"write its path as base_model_name_or_path into `{path / _CONFIG}`",
+        f"write its path as base_model_name_or_path into `{path / lora.CONFIG}`",
     )
 
 
@@ -98,7 +97,7 @@ def _rows(path: Path) -> int:
     """How many rows the embedding has that was stored with the adapters, 0 if none was."""
     from safetensors import safe_open
 
-    file = path / "adapter_model.safetensors"
+    file = path / lora.WEIGHTS
     if not file.exists():
         return 0
     with safe_open(file, "pt") as stored:

@@ -136,11 +136,11 @@ def resolve(name: str) -> Policy:
         raise error
     if not path.exists() and (refused := fetched.not_fetched(Path(name))):
         raise refused
-    if is_hub_name(name):
+    if hub.is_name(name):
         path = hub.download(name)
     if refused := peft_adapters.unmerged(path):
         raise refused
-    if is_hub_name(name):
+    if hub.is_name(name):
         return Policy(path, name)
     if not path.is_dir():
         raise DataError(f"there is no policy at `{name}`", "name a Hugging Face model directory")
@@ -165,11 +165,6 @@ def served(name: str) -> Policy:
 def served_before(identity: str) -> Policy | None:
     """The policy of such an identity, None of any other."""
     return served(identity.removeprefix(_SERVED)) if identity.startswith(_SERVED) else None
-
-
-def is_hub_name(name: str) -> bool:
-    """Whether a name is that of a model on a hub: no such path exists, and it looks like one."""
-    return name.count("/") == 1 and not name.startswith((".", "/")) and not Path(name).exists()
 
 
 def of(rollouts: Shards, given: str | None) -> Policy:

@@ -72,31 +72,32 @@ def tokenizer(source: Path | str, **options: Any) -> Any:
     return AutoTokenizer.from_pretrained(source, trust_remote_code=False, **options)
 
 
-def model(
-    source: Path | str, *, reads_images: bool = False, **options: Any
-) -> tuple[Any, dict[str, Any]]:
-    """A causal language model with its weights, and the names of missing ones (`missing_keys`).
+def model(source: Path | str, *, reads_images: bool = False, **options: Any) -> Any:
+    """A causal language model with all its weights.
 
-    One that `reads_images` is a model of images and text.
+    One that `reads_images` is a model of images and text. DataError if weights are missing,
+    UsageError if a package is, and whatever transformers raises of one that is broken.
     """
     if "gguf_file" not in options:
         options["config"] = config(source)
         if Path(source).is_dir():
             weight_files.in_subfolders(Path(source))
-    loaded: tuple[Any, dict[str, Any]] = _auto(reads_images).from_pretrained(
-        source, trust_remote_code=False, output_loading_info=True, **options
-    )
+    name = Path(source, options.get("gguf_file", ""))
+    try:
+        loaded, loading = _auto(reads_images).from_pretrained(
+            source, trust_remote_code=False, output_loading_info=True, **options
+        )
+    except ImportError as error:
+        raise UsageError(
+            f"cannot load `{name}`: {first_line(error)}", "install what it names"
+        ) from error
+    _check_complete(name, loading)
     return loaded
 
 
-def lacks_package(source: Path | str, error: ImportError) -> UsageError:
-    """A model whose loading needs a package that is not installed."""
-    return UsageError(f"cannot load `{source}`: {first_line(error)}", "install what it names")
-
-
-def check_complete(source: Path | str, loading: dict[str, Any]) -> None:
-    """DataError where weights are missing, by what `model` says of its loading; says which of the
-    stored ones the model has no place for."""
+def _check_complete(source: Path | str, loading: dict[str, Any]) -> None:
+    """DataError where weights are missing, by what transformers says of its loading; names stored
+    ones that the model has no place for."""
     if unused := sorted(loading["unexpected_keys"]):
         warnings.warn(
             f"{len(unused)} of the weights in `{source}` are not used, {unused[0]} among them: the "

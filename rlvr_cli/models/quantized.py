@@ -1,4 +1,4 @@
-"""Checkpoints with quantized weights: sampled from, made plain, never trained."""
+"""Checkpoints with quantized weights: they can be sampled from and dequantized, not trained."""
 
 import json
 from pathlib import Path
@@ -24,14 +24,14 @@ def check_plain(policy: Policy) -> None:
     if how := method(path):
         raise UsageError(
             f"`{path}` has quantized weights ({how}), which cannot be trained",
-            f"make plain ones of them: `rlvr convert {path} --out DIR`, then --model DIR",
+            f"dequantize them: `rlvr convert {path} --out DIR`, then --model DIR",
         )
 
 
 def dequantize(model: Any, name: str) -> Any:
-    """The model with plain weights; DataError if transformers cannot make them.
+    """The model with plain weights; DataError if transformers cannot dequantize them.
 
-    It makes those of a GGUF file while it loads them, and of FP8 and MXFP4 where there is no GPU.
+    It does so while it loads a GGUF file, and FP8 and MXFP4 on a machine without a GPU.
     """
     how = getattr(model.config, "quantization_config", None)
     if not how or getattr(how, "dequantize", False) or how.quant_method == "gguf":
@@ -40,6 +40,6 @@ def dequantize(model: Any, name: str) -> Any:
         return model.dequantize()
     except Exception as error:  # each method raises its own
         raise DataError(
-            f"transformers cannot make plain weights of `{name}`: {first_line(error)}",
+            f"transformers cannot dequantize `{name}`: {first_line(error)}",
             "name the model that it was quantized from",
         ) from error

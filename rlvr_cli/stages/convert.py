@@ -59,7 +59,7 @@ def write(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
         _write_tokenizer(tokenizer, _with_tokenizer(adapters) or Path(place), folder)
         _write_processor(Path(place), folder)
     return {
-        "source": model if policies.is_hub_name(model) else str(source),
+        "source": model if hub.is_name(model) else str(source),
         "merged": adapters is not None,
         "parameters": plain.num_parameters(),
         "dtype": dtype,
@@ -73,7 +73,7 @@ def _place(model: str) -> tuple[str, Path | None]:
     """Where transformers finds the model, and the adapters to merge if they are what was named."""
     path = Path(model)
     if model not in policies.BUILTINS:
-        if policies.is_hub_name(model):
+        if hub.is_name(model):
             path = hub.download(model)
         if path.is_file():
             return model, None
@@ -103,7 +103,7 @@ def _load(place: str, adapters: Path | None, dtype: Dtype) -> tuple[Any, Any]:
         tokenizer = pretrained.tokenizer(_with_tokenizer(adapters) or source, **options)
         config = None if options else pretrained.config(source)
         is_stored = config and not adapters and not getattr(config, "quantization_config", None)
-        loaded, info = pretrained.model(
+        loaded = pretrained.model(
             source,
             reads_images=processors.reads_images(path),
             dtype=getattr(torch, dtype) if is_stored else torch.float32,
@@ -111,15 +111,12 @@ def _load(place: str, adapters: Path | None, dtype: Dtype) -> tuple[Any, Any]:
         )
     except UserError:
         raise
-    except ImportError as error:
-        raise pretrained.lacks_package(place, error) from error
     except Exception as error:  # a broken file may raise anything
         disk.refuse(error)
         raise DataError(
             f"transformers cannot load `{place}`: {first_line(error)}",
             "name a directory, a GGUF file or a hub name of a model that it knows",
         ) from error
-    pretrained.check_complete(place, info)
     loaded = quantized.dequantize(loaded, place)
     if adapters and lora.base_of(adapters):
         lora.attach(loaded, adapters)
