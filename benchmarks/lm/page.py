@@ -142,21 +142,28 @@ def rate_table(done: dict[plan.Cell, dict]) -> list[str]:
     return [*lines, ""]
 
 
-def claim_table(runs: Runs) -> list[str]:
-    """What the papers say, and what the differences paired by seed say of it."""
-    lines = ["| paper | says | here |", "|---|---|---|"]
+def claim_table(by_title: dict[str, Runs]) -> list[str]:
+    """What the papers say, and what the differences paired by seed say of it, at each rate."""
+    lines = [
+        f"| paper | says | metric | {' | '.join(by_title)} |",
+        "|---" * (3 + len(by_title)) + "|",
+    ]
     for paper, says, spec, other, name, way in CLAIMS:
-        pairs = paired(runs, spec, other)
-        if not pairs or name not in names_of(pairs[0][0]):
-            lines.append(f"| {paper} | {says} | {'not measured' if pairs else 'not run'} |")
-            continue
-        gaps = [value(a, name) - value(b, name) for a, b in pairs]
-        mean, half = interval(gaps)
-        word = "not shown"
-        if abs(mean) > half:
-            word = "holds" if mean * way > 0 else "does not hold"
-        lines.append(f"| {paper} | {says} | {word}: {name} {shown(gaps, scale(name))} |")
+        cells = [verdict(runs, spec, other, name, way) for runs in by_title.values()]
+        lines.append(f"| {paper} | {says} | {name} | {' | '.join(cells)} |")
     return [*lines, ""]
+
+
+def verdict(runs: Runs, spec: str, other: str, name: str, way: int) -> str:
+    pairs = paired(runs, spec, other)
+    if not pairs or name not in names_of(pairs[0][0]):
+        return "not measured" if pairs else "not run"
+    gaps = [value(a, name) - value(b, name) for a, b in pairs]
+    mean, half = interval(gaps)
+    word = "not shown"
+    if abs(mean) > half:
+        word = "holds" if mean * way > 0 else "does not hold"
+    return f"{word}: {shown(gaps, scale(name))}"
 
 
 def draw(runs: Runs, path: Path) -> None:
@@ -213,17 +220,15 @@ def pilot_table(rows: list[dict]) -> list[str]:
     return [*lines, ""]
 
 
-def missing(tuned: Runs) -> list[str]:
+def missing(by_title: dict[str, Runs]) -> list[str]:
     listed = [spec for tier in plan.TIERS for spec in tier]
-    specs = [s for s in listed if len(tuned.get(s, {})) < 3]
-    known = {registry.parse("objectives", spec.split("+")[0])[0] for spec in [*listed, *tuned]}
-    others = sorted(set(registry.names("objectives")) - known)
     lines = []
-    if specs:
-        lines.append(
-            f"- Fewer than three seeds at a tuned rate: {', '.join(f'`{s}`' for s in specs)}."
-        )
-    if others:
+    for title, runs in by_title.items():
+        if few := [f"`{spec}`" for spec in listed if len(runs.get(spec, {})) < 3]:
+            lines.append(f"- Fewer than three seeds, {title}: {', '.join(few)}.")
+    specs = [*listed, *(spec for runs in by_title.values() for spec in runs)]
+    known = {registry.parse("objectives", spec.split("+")[0])[0] for spec in specs}
+    if others := sorted(set(registry.names("objectives")) - known):
         lines.append(f"- Not in the plan: {', '.join(f'`{s}`' for s in others)}.")
     return [*(lines or ["- Nothing of the plan."]), ""]
 
@@ -255,7 +260,7 @@ def body(records: list[dict], pilots: list[dict], rate: float, picture: Path) ->
     lines = ["## The pilot", "", *pilot_table(pilots)]
     if not records:
         lines += ["## Results", "", "No run was made yet.", "", "### What was not run", ""]
-        return "\n".join([*lines, *missing({})])
+        return "\n".join([*lines, *missing({f"all at {rate:g}": {}})])
     setting = plan.Setting(**records[0]["setting"])
     done = plan.by_cell(records)
     specs = dict.fromkeys(cell.spec for cell in done if cell.rate)
@@ -264,7 +269,7 @@ def body(records: list[dict], pilots: list[dict], rate: float, picture: Path) ->
     by_default = dict.fromkeys(specs, rate)
     first = next((record for cell, record in done.items() if cell.spec == plan.START), None)
     default, tuned = chosen(done, by_default), chosen(done, best)
-    lines += ["## Results", "", *facts(setting, done, tuned or default)]
+    lines += ["## Results", "", *facts(setting, done, default | tuned)]
     for title, runs, rates in (
         ("tuned rate", tuned, best),
         (f"rate {rate:g}", default, by_default),
@@ -279,17 +284,20 @@ def body(records: list[dict], pilots: list[dict], rate: float, picture: Path) ->
         if found := crossings(runs):
             lines += ["Pass@k beside GRPO's:", "", *found, ""]
     if tuned or default:
-        draw(tuned or default, picture)
-        lines += [f"![curves]({picture.name})", ""]
+        most, which = max(
+            (tuned, "tuned rate"), (default, f"rate {rate:g}"), key=lambda t: len(t[0])
+        )
+        draw(most, picture)
+        lines += [f"![curves at the {which}]({picture.name})", ""]
     lines += [
         "### Held-out Pass@1 by learning rate, on the prompts to tune on",
         "",
         *rate_table(done),
     ]
-    at = "each objective at its tuned rate" if tuned else f"all objectives at {rate:g}"
-    lines += ["### What the papers say", "", f"With {at}; ± over seeds.", ""]
-    lines += claim_table(tuned or default)
-    return "\n".join([*lines, "### What was not run", "", *missing(tuned)])
+    lines += ["### What the papers say", "", "Differences paired by seed; ± over seeds.", ""]
+    both = {f"all at {rate:g}": default, "each at its tuned rate": tuned}
+    lines += claim_table(both)
+    return "\n".join([*lines, "### What was not run", "", *missing(both)])
 
 
 def write(results: Path, page: Path, *, rate: float, setting: str | None = None) -> None:
