@@ -8,9 +8,9 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from head_to_head import cell as shown, interval
+from head_to_head import cell as shown
 
-from lm import plan
+from lm import claims, plan
 from lm.figures import (
     Runs,
     chance_of_none,
@@ -33,31 +33,12 @@ from rlvr_cli.evaluation.verdicts import holm
 
 BEGIN = "<!-- begin: benchmarks/head_to_head_lm.py -->\n"
 END = "<!-- end -->\n"
+SAYS = """\
+The checks of [claims.md](claims.md), where a smaller policy is tested, with bounds that were set \
+before these runs. Numbers are mean differences paired by seed with 95% t-intervals, Pass@k in \
+points. A verdict is of the checks whose runs exist; "cannot be tested here" means that no \
+interval decides."""
 DIFFERENCES = ("pass@1", "pass@64", "pass@256", "ucc@64", "entropy")
-# Paper, what it says, the objective, what it is compared with, the metric, and which way.
-CLAIMS = (
-    ("QUATRO", "more entropy than GRPO (Table 2)", "quatro:delta=0.1", "grpo", "entropy", 1),
-    ("QUATRO", "more entropy than GSPO (Table 2)", "quatro:delta=0.1",
-     "gspo:clip_low=0.2,clip_high=0.2", "entropy", 1),
-    ("QUATRO", "a higher Pass@1 than GRPO (Table 1)", "quatro:delta=0.1", "grpo", "pass@1", 1),
-    ("QUATRO", "a higher Pass@k at large k (Table 1)", "quatro:delta=0.1", "grpo", "pass@256", 1),
-    ("QUATRO", "more different solutions (Table 3)", "quatro:delta=0.1", "grpo", "ucc@64", 1),
-    ("APO", "a higher Pass@1 than GRPO (Table 2)", "apo", "grpo", "pass@1", 1),
-    ("APO", "a higher Pass@k than GRPO (Table 2)", "apo", "grpo", "pass@64", 1),
-    ("APO", "NSR has the higher Pass@k than GRPO (sec. 5.2)", "nsr", "grpo", "pass@64", 1),
-    ("APO", "a KL penalty costs GRPO Pass@1 (Table 2)", "grpo+kl:beta=0.01", "grpo", "pass@1", -1),
-    ("APMPO", "a higher Pass@1 than GRPO (Table 1)", "apmpo", "grpo", "pass@1", 1),
-    ("APMPO", "a higher Pass@1 than DAPO (Table 1)", "apmpo", "dapo", "pass@1", 1),
-    ("APMPO", "a higher Pass@1 than GMPO (Table 1)", "apmpo", "gmpo", "pass@1", 1),
-    ("two-stage", "GRPO-N has more entropy than GRPO (Fig. 2)", "grpo+negative-only", "grpo",
-     "entropy", 1),
-    ("Sharpening", "IAC has the higher Pass@1 (Table 2)", "grpo+iac", "grpo", "pass@1", 1),
-    ("Sharpening", "IAC has the higher Pass@8 (Table 3)", "grpo+iac", "grpo", "pass@8", 1),
-    ("Sharpening", "DAPO with IAC has more entropy than DAPO (Fig. 6)", "dapo+iac", "dapo",
-     "entropy", 1),
-    ("Sharpening", "DAPO with IAC has the higher Pass@1 (Table 4)", "dapo+iac", "dapo",
-     "pass@1", 1),
-)  # fmt: skip
 
 
 def main_table(runs: Runs, rates: dict[str, float], start: dict | None) -> list[str]:
@@ -142,30 +123,6 @@ def rate_table(done: dict[plan.Cell, dict]) -> list[str]:
     return [*lines, ""]
 
 
-def claim_table(by_title: dict[str, Runs]) -> list[str]:
-    """What the papers say, and what the differences paired by seed say of it, at each rate."""
-    lines = [
-        f"| paper | says | metric | {' | '.join(by_title)} |",
-        "|---" * (3 + len(by_title)) + "|",
-    ]
-    for paper, says, spec, other, name, way in CLAIMS:
-        cells = [verdict(runs, spec, other, name, way) for runs in by_title.values()]
-        lines.append(f"| {paper} | {says} | {name} | {' | '.join(cells)} |")
-    return [*lines, ""]
-
-
-def verdict(runs: Runs, spec: str, other: str, name: str, way: int) -> str:
-    pairs = paired(runs, spec, other)
-    if not pairs or name not in names_of(pairs[0][0]):
-        return "not measured" if pairs else "not run"
-    gaps = [value(a, name) - value(b, name) for a, b in pairs]
-    mean, half = interval(gaps)
-    word = "not shown"
-    if abs(mean) > half:
-        word = "holds" if mean * way > 0 else "does not hold"
-    return f"{word}: {shown(gaps, scale(name))}"
-
-
 def draw(runs: Runs, path: Path) -> None:
     """Reward, entropy and held-out Pass@1 over steps, and Pass@k less GRPO's, of the mean run."""
     figure, panels = pyplot.subplots(2, 2, figsize=(9, 6.5), layout="constrained")
@@ -197,6 +154,7 @@ def draw(runs: Runs, path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     figure.legend(*panels[0][0].get_legend_handles_labels(), frameon=False, ncols=4, fontsize=8,
                   loc="outside lower center")  # fmt: skip
+    matplotlib.rcParams["svg.hashsalt"] = "rlvr"  # the same file for the same records
     figure.savefig(path, metadata={"Date": None})
 
 
@@ -294,9 +252,8 @@ def body(records: list[dict], pilots: list[dict], rate: float, picture: Path) ->
         "",
         *rate_table(done),
     ]
-    lines += ["### What the papers say", "", "Differences paired by seed; ± over seeds.", ""]
     both = {f"all at {rate:g}": default, "each at its tuned rate": tuned}
-    lines += claim_table(both)
+    lines += ["### What the papers say", "", SAYS, "", *claims.table(both, first)]
     return "\n".join([*lines, "### What was not run", "", *missing(both)])
 
 

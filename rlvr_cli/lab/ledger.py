@@ -8,7 +8,7 @@ interval decides, or the runs that it needs are missing, it cannot be tested her
 import importlib
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,11 +33,11 @@ RATES = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0)
 class Lab:
     """The data that claims are tested with: runs of small systems, figures of language models."""
 
-    def __init__(self, seeds: int, language: Path | None) -> None:
+    def __init__(self, seeds: int, language: Iterable[dict[str, Any]] = ()) -> None:
         self.seeds = seeds
         self._runs: dict[tuple[str, Settings], Trajectories] = {}
         self._language: dict[tuple[str, tuple[str, ...]], list[dict[str, Any]]] = {}
-        for row in _rows(language) if language else ():
+        for row in language:
             key = row["spec"], tuple(row["options"])
             self._language.setdefault(key, []).append(row)
 
@@ -172,12 +172,15 @@ def tested(
     paper: str, seeds: int, language: Path | None, only: Sequence[str] = ()
 ) -> dict[str, tuple[Check, ...]]:
     """The checks of a paper's claims, or of `only` some of them, by the claim's key."""
-    lab = Lab(seeds, language)
+    lab = Lab(seeds, figures_of(language))
     claims = [claim for claim in papers()[paper][1] if not only or claim.key in only]
     return {c.key: tuple(c.checks(lab)) if c.checks else () for c in claims}
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def figures_of(path: Path | None) -> list[dict[str, Any]]:
+    """The figures of language models in a file that head_to_head.py wrote; none without a file."""
+    if path is None:
+        return []
     try:
         return [json.loads(line) for line in path.read_text().splitlines()]
     except (OSError, ValueError) as error:

@@ -21,7 +21,8 @@ interval is not random.
 steps, the runs of [head-to-head](head-to-head.md) (`docs/head-to-head.jsonl`): one learning rate \
 (2e-4) and five seeds unless a line says otherwise, {language:.0%} t-intervals of differences \
 paired by seed. What fails here may hold at the papers' scale, and vice versa. \
-[Another table](head-to-head-lm.md#what-the-papers-say) has what SmolLM2-135M says of some of them.
+[The same checks on SmolLM2-135M](head-to-head-lm.md#what-the-papers-say) are on a page of their \
+own.
 - The bounds were in the code (`rlvr_cli/lab/claims/`) before the numbers were computed; the \
 range of learning rates was widened afterwards. **holds**: the interval of every check is within \
 its bounds; **holds in part**: that of some checks; **does not hold**: that of none, and at least \

@@ -134,7 +134,7 @@ def claims(
     if unknown := [key for key in only if key not in known]:
         raise UsageError(f"there is no claim `{unknown[0]}`", f"the claims are {', '.join(known)}")
     if language:
-        ledger.Lab(1, language)  # fails now if the file cannot be read
+        ledger.figures_of(language)  # fails now if the file cannot be read
     asked = [name for name, group in keys.items() if not only or set(only) & set(group)]
     work = partial(_tested, seeds=seeds, language=language, only=only)
     done = {}

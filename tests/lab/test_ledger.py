@@ -47,7 +47,7 @@ def test_a_claim_that_names_no_learning_rate_says_at_which_it_holds():
 
 
 def test_runs_of_the_swept_learning_rates_are_made_together_and_once():
-    lab = Lab(2, None)
+    lab = Lab(2)
     _, first = lab.classes("grpo", 2, 0.1)
     _, other = lab.classes("grpo", 2, 10.0)
     assert lab.classes("grpo", 2, 0.1)[1] is first and lab.classes("grpo", 2, 10.0)[1] is other
@@ -92,7 +92,7 @@ def rows(tmp_path, *values):
 
 def test_language_models_are_compared_seed_by_seed(tmp_path):
     path = rows(tmp_path, ("grpo", (0.5, 0.6, 0.7)), ("apo", (0.52, 0.62, 0.721)))
-    lab = Lab(2, path)
+    lab = Lab(2, ledger.figures_of(path))
     (made,) = lab.better("points", "apo", "grpo", "pass@1")
     assert made.mean == pytest.approx(2.0333, abs=1e-3) and made.state == "holds" and made.n == 3
     assert lab.better("points", "apo", "dapo", "pass@1") == []
@@ -106,7 +106,7 @@ def test_figures_that_cannot_be_read_are_an_error(tmp_path):
     (tmp_path / "bad").write_text("{")
     for name in ("bad", "absent"):
         with pytest.raises(DataError, match=name):
-            Lab(2, tmp_path / name)
+            ledger.figures_of(tmp_path / name)
 
 
 def test_the_page_counts_and_shows_every_check():
@@ -122,7 +122,7 @@ def test_the_page_counts_and_shows_every_check():
 
 def test_the_page_in_docs_is_of_these_claims_and_figures():
     page = (ROOT / "docs/claims.md").read_text()
-    lab = Lab(2, ROOT / "docs/head-to-head.jsonl")
+    lab = Lab(2, ledger.figures_of(ROOT / "docs/head-to-head.jsonl"))
     claims = [claim for _, group in ledger.papers().values() for claim in group]
     assert re.findall(r"^### (\w+)$", page, re.M) == [claim.key for claim in claims]
     for claim in claims:
