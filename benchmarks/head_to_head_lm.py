@@ -114,12 +114,13 @@ def specs_of(given: argparse.Namespace) -> list[list[str]]:
 
 
 def due(given: argparse.Namespace, done: dict, begun: set) -> list[plan.Cell]:
-    """What is left to make, in its order."""
+    """What is left to make: at the default rate first, of all tiers, then the search of each."""
     cells = [
         cell
         for specs in specs_of(given)
         for cell in plan.ordered(specs, given.seeds, given.rates, given.rate, done)
     ]
+    cells.sort(key=lambda cell: cell.split != "test" or cell.rate not in (0, given.rate))
     return [cell for cell in dict.fromkeys(cells) if cell not in done and cell not in begun]
 
 

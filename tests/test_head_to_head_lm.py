@@ -3,6 +3,7 @@
 import json
 import random
 import sys
+from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from rlvr_cli.verification.verifiers import expression
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
+import head_to_head_lm  # noqa: E402
 import lm.page  # noqa: E402
 import lm.plan  # noqa: E402
 import lm.start  # noqa: E402
@@ -88,6 +90,16 @@ def test_runs_at_the_default_rate_come_before_the_search_and_grpo_before_all():
     assert {c.split for c in cells[5:]} == {"tune"}
     assert [c.spec for c in cells[5:]] == 3 * ["grpo"] + 3 * ["apo"]
     assert [c.rate for c in cells[5:8]] == [1e-5, 1e-6, 1e-4]
+
+
+def test_runs_of_all_tiers_at_the_default_rate_come_before_any_search():
+    given = Namespace(objectives=None, tiers=2, seeds=[0], rates=[1e-5, 1e-4], rate=1e-5)
+    cells = head_to_head_lm.due(given, {}, set())
+    specs = list(dict.fromkeys(spec for tier in plan.TIERS[:2] for spec in tier))
+    assert [(c.spec, c.split) for c in cells[: 1 + len(specs)]] == [
+        (spec, "test") for spec in [plan.START, *specs]
+    ]
+    assert {c.split for c in cells[1 + len(specs) :]} == {"tune"}
 
 
 def test_an_objective_is_tuned_once_all_its_rates_were_tried():

@@ -229,8 +229,8 @@ def body(records: list[dict], pilots: list[dict], rate: float, picture: Path) ->
     default, tuned = chosen(done, by_default), chosen(done, best)
     lines += ["## Results", "", *facts(setting, done, default | tuned)]
     for title, runs, rates in (
-        ("tuned rate", tuned, best),
         (f"rate {rate:g}", default, by_default),
+        ("tuned rate", tuned, best),
     ):
         if not runs:
             continue

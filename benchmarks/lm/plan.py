@@ -12,7 +12,7 @@ from typing import Any
 TUNE_SEED = 100
 START = "start"  # no objective: the policy that all start from
 # The smallest question first: GRPO against the method of each paper, then what these were compared
-# with, then their variants.
+# with, then their variants, then what the papers leave out of their methods.
 TIERS = (
     ("grpo", "quatro:delta=0.1", "apo", "apmpo", "grpo+iac", "grpo+negative-only"),
     (
@@ -22,6 +22,10 @@ TIERS = (
     (
         "grpo+iac+dlc", "dapo+iac", "psr", "w-reinforce", "gspo", "gspo+negative-only",
         "quatro:delta=0.01", "quatro:delta=0.001",
+    ),
+    (
+        "apo:k=4", "apo:beta=0", "apo:lam=1", "apmpo:gamma=0.4", "grpo+iac:alpha=0.5",
+        "dapo+iac+dlc",
     ),
 )  # fmt: skip
 
