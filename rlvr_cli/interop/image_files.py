@@ -34,7 +34,6 @@ FORMATS = ("PNG", "JPEG", "WEBP")  # that are stored as they are
 _READ = (*FORMATS, "GIF", "BMP", "TIFF", "PPM")  # and none that starts a program, as EPS
 _BASE64 = ("iVBOR", "/9j/", "UklGR", "R0lGOD", "Qk")  # begins of PNG, JPEG, WebP, GIF and BMP
 _MAGIC = (b"\x89PNG", b"\xff\xd8\xff", b"RIFF", b"GIF8", b"BM", b"II*\0", b"MM\0*")
-_MISSING = "is not there"
 _SUFFIXES = (*(".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff"),)
 _LEAST_BASE64 = 64  # characters; a shorter text is a path
 _LONG_BASE64 = 1024  # characters of what waits on disk
@@ -45,6 +44,10 @@ _DAMAGED = (  # what Pillow raises of files that are
 )
 _NAMES = ("bytes", "path", "url", "image")  # of what names an image in a struct
 _ORIENTATION = 0x0112  # the EXIF tag
+
+
+class Missing(Unusable):
+    """Why a row is unusable whose image is a file that is not there."""
 
 
 @dataclass(frozen=True)
@@ -183,16 +186,13 @@ def _of_file(name: str, folder: Folder) -> bytes:
         raise Unusable(f"its image is `{name}`, which leaves the folder of a downloaded data set")
     path = folder.path / inner
     try:
+        if not path.exists():
+            raise Missing(f"its image `{path}` is not there")
         if not path.is_file():
-            raise Unusable(f"its image `{path}` {'is no file' if path.exists() else _MISSING}")
+            raise Unusable(f"its image `{path}` is no file")
         return path.read_bytes()
     except (OSError, ValueError) as error:
         raise Unusable(f"its image `{name[:60]}` cannot be read: {first_line(error)}") from error
-
-
-def is_missing(reason: str) -> bool:
-    """Whether a row is unusable because the file of its image is not there."""
-    return reason.startswith("its image") and reason.endswith(_MISSING)
 
 
 def normalised(data: bytes, max_pixels: int | None = None) -> Image:

@@ -1,7 +1,7 @@
 """The images of prompts that are read: from parts of messages, and from columns of the rows."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class RowImages:
         begins = data.folder if options.images is None else Path(options.images)
         self._folder = Folder(begins, data.is_downloaded)
         self._images = self._prompts = self._unfilled = 0
+        self._has_missing = False
 
     def asked(self, given: Any, prompt_id: str, row: dict[str, Any]) -> dict[str, Any]:
         """The messages of a prompt as they are stored, the shape they were read from, its images.
@@ -58,7 +59,11 @@ class RowImages:
             prompt = image_places.filled(prompt, self.values(row), ",".join(self.columns))
         elif not self._is_text:
             self._unfilled += image_places.says_place(prompt)
-        prompt, images = stored(prompt, self._folder, self._most)
+        try:
+            prompt, images = stored(prompt, self._folder, self._most)
+        except image_files.Missing:
+            self._has_missing = True
+            raise
         self._images += len(images)
         self._prompts += bool(images)
         return {
@@ -93,9 +98,9 @@ class RowImages:
                 "of images: name it with --image-column"
             )
 
-    def hint(self, reasons: Iterable[str]) -> str:
-        """What else helps against reasons why rows are unusable; empty where nothing is known."""
-        if not any(image_files.is_missing(reason) for reason in reasons):
+    def hint(self) -> str:
+        """What else helps if rows were unusable for their images; empty where nothing is known."""
+        if not self._has_missing:
             return ""
         column = f"take --image-column {self._others[0]}, " if self._others else ""
         return f"{column}name the folder where its paths begin with --images"

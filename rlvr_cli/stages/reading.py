@@ -83,7 +83,7 @@ def from_file(
             | _prompt(rest, fields, prompt_id, data.name, verifier, {id_name, "verifier"})
         )
     if unusable and (not drop_unusable or not rows):
-        raise _unusable(source, len(data.rows), first, unusable, of_rows.hint(unusable))
+        raise _unusable(source, len(data.rows), first, unusable, of_rows.hint())
     remarks = [_described(chosen, verifier)] if chosen and not layout else []
     remarks += of_rows.remarks()
     facts = {"unusable": unusable.total()} if drop_unusable else {}

@@ -286,6 +286,26 @@ def test_a_missing_image_is_refused_with_what_else_may_be_meant(refused, tmp_pat
     assert "hint: take --image-column decoded_image, name the folder" in err
 
 
+def test_a_layouts_own_words_for_a_missing_image_have_no_hint_of_folders(
+    refused, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(LAYOUT)
+    path = jsonl(tmp_path, {"question": "Red?", "answer": "1"})
+    err = refused(3, "prompts", path, "--layout", "own.py:build", "--out", tmp_path / "p")
+    assert "its image of the proof is not there\n" in err and "--images" not in err
+
+
+LAYOUT = """
+from rlvr_cli.protocols import Unusable
+
+def build():
+    def read(row):
+        raise Unusable("its image of the proof is not there")
+    return read
+"""
+
+
 def test_a_task_of_ones_own_has_images_in_parts_or_beside_its_text(rlvr, tmp_path):
     (tmp_path / "own.py").write_text(TASK)
     ran = rlvr("prompts", f"{tmp_path / 'own.py'}:rows", "--out", tmp_path / "made")
