@@ -1,10 +1,11 @@
 """Changes one thing at a time in the maths, and counts the changes that no test notices.
 
-    python tests/mutate.py [--jobs 2] [--only surrogate] [--every 1]
+    python tests/mutate.py [--jobs 2] [--only surrogate] [--every 1] [--limit-s 600]
 
 Each mutant runs in a forked process, which imports the changed source in the file's place; then
 the tests of that file, of all parts, objectives and modifiers, and the properties run until one
-fails. Survivors are printed as they are found. Unchanged, all of them must pass first.
+fails. A mutant that loops is killed at the time limit of each of these runs, and counts as noticed.
+Survivors are printed as they are found. Unchanged, all of them must pass first.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import ast
 import copy
 import importlib
 import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -144,20 +146,26 @@ def _text(node: ast.AST) -> str:
     return ast.unparse(node)[:60]
 
 
-def is_caught(path: Path, tree: ast.Module) -> bool:
+def verdict(path: Path, tree: ast.Module, limit_s: int) -> str:
+    """Whether the tests notice a mutant: `missed`, `caught`, or `timed out`."""
     own = [TESTS / folder / f"test_{path.stem}.py" for folder in FOLDERS]
     properties = [TESTS / f"test_{name}.py" for name in ("spec", "objective", "errata")]
     stages = ([p for p in own if p.exists()], [TESTS / f for f in FOLDERS], properties)
-    return any(_fails(path, tree, stage) for stage in stages if stage)
+    for stage in filter(None, stages):
+        code = _exit_code(path, tree, stage, limit_s)
+        if code:
+            return "timed out" if code == -signal.SIGALRM else "caught"
+    return "missed"
 
 
-def _fails(path: Path, tree: ast.Module, tests: list[Path]) -> bool:
-    """Whether a forked process that holds the mutant fails these tests."""
+def _exit_code(path: Path, tree: ast.Module, tests: list[Path], limit_s: int) -> int:
+    """Of a forked process that holds the mutant and runs these tests, killed at the limit."""
     child = os.fork()
     if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     code = 2
     try:
+        signal.alarm(limit_s)
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
@@ -180,6 +188,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="files whose path holds this")
     parser.add_argument("--every", type=int, default=1, help="only each so-manieth mutant")
+    parser.add_argument("--limit-s", type=int, default=600, help="of each run of the tests")
     given = parser.parse_args()
     sys.dont_write_bytecode = True
     torch.set_num_threads(1)
@@ -187,25 +196,26 @@ def main() -> None:
     for name in ("hypothesis", "scipy.optimize", "numpy.testing", "pyarrow.parquet"):
         importlib.import_module(name)
     complete = [p for p in paths if given.only in str(p)]
-    if is_caught(paths[0], ast.parse(paths[0].read_text())):
+    if verdict(paths[0], ast.parse(paths[0].read_text()), given.limit_s) != "missed":
         raise SystemExit("the tests fail unchanged: run them with pytest first")
     chosen = [(p, *m) for p in complete for m in mutants(p)][:: given.every]
 
     def judge(job: tuple[Path, str, ast.Module]) -> str:
         path, words, tree = job
-        if is_caught(path, tree):
-            return "caught"
+        noticed = verdict(path, tree, given.limit_s)
+        if noticed != "missed":
+            return noticed
         file, _, change = words.split(":", 2)
         if reason := EQUIVALENT.get((file, change.strip())):
             print(f"{words} (equivalent: {reason})", flush=True)
             return "equivalent"
         print(words, flush=True)
-        return "missed"
+        return noticed
 
     with ThreadPoolExecutor(given.jobs) as pool:
         actual = Counter(pool.map(judge, chosen))
-    share = actual["caught"] / len(chosen)
-    print(f"{len(chosen)} mutants, {share:.1%} caught: {dict(actual)}")
+    share = (actual["caught"] + actual["timed out"]) / len(chosen)
+    print(f"{len(chosen)} mutants, {share:.1%} noticed: {dict(actual)}")
 
 
 if __name__ == "__main__":
