@@ -15,7 +15,15 @@ import pyarrow as pa
 from rlvr_cli import registry
 from rlvr_cli.config import Columns as Columns
 from rlvr_cli.errors import DataError, first_line
-from rlvr_cli.interop import file_sets, finish, labels, parquet_columns, readers, spoken
+from rlvr_cli.interop import (
+    file_sets,
+    finish,
+    image_files,
+    labels,
+    parquet_columns,
+    readers,
+    spoken,
+)
 from rlvr_cli.interop.batch import Batch as Batch
 from rlvr_cli.interop.formats._common import NAMES
 from rlvr_cli.interop.identity import Prompts, Samples
@@ -31,8 +39,10 @@ class Stream:
     """The batches of a path; which columns it has is known once it has been read.
 
     `wanted` are the columns to read besides the id and the compared ones. With `rows` each batch
-    keeps its rows as they were; without, rows of a plain Parquet file are not built. Without
-    `checks` nothing ensures that the rows of a prompt agree, for a command that only shows a file.
+    keeps its rows as they were; without, rows of a plain Parquet file are not built. With
+    `images_on_disk` those in base64 wait there (`image_files.with_spooled`), but for the columns
+    that are read as text. Without `checks` nothing ensures that the rows of a prompt agree, for a
+    command that only shows a file.
 
     If several files have the same prompts, each file is a source: `apart`.
     """
@@ -44,6 +54,7 @@ class Stream:
         *,
         wanted: set[str],
         rows: bool = False,
+        images_on_disk: bool = False,
         checks: bool = True,
         rows_per_batch: int | None = None,
     ) -> None:
@@ -59,21 +70,24 @@ class Stream:
         self.repeated = 0
         self.prompts = Prompts()
         self._rows = rows
+        self._images_on_disk = images_on_disk
         self._checks = checks
         self.columns = columns = columns or Columns()
         self._given = {name: getattr(columns, name, None) for name in KNOWN}
         none = {name for name, value in self._given.items() if value == Columns.NO_COLUMN}
         self._given |= dict.fromkeys(none)
+        self._is_format = False
         self._where = Where(columns.where or [])
         names = {"id", *wanted, *(n for n, v in self._given.items() if v)}
         names |= {"source", "sample", *COMPARED} if checks else set()
         self._wanted = [name for name in KNOWN if name in names - none]
         self._asked = wanted
+        known = [c for name in KNOWN if name != "prompt" for c in self.candidates(name)]
+        self._texts = {column.partition(".")[0] for column in known}  # at the top of a row
         self._names: dict[str, str] = {}  # of columns that a format's reader made
         self._own: dict[str, None] = {}  # the columns that a format's reader gives, as a set
         self._judge = labels.Judge(columns)
         self._samples: Samples | None = None
-        self._is_format = False
         self._file = path
         self._label = ""
 
@@ -116,7 +130,10 @@ class Stream:
         """The ids, sources and samples of one file."""
         given = self.columns
         columns = Columns(id=given.id, source=given.source, sample=given.sample, where=given.where)
-        stream = Stream(file, columns, wanted={"source", "sample"}, checks=False)
+        stream = Stream(
+            file, columns, wanted={"source", "sample"}, images_on_disk=self._images_on_disk,
+            checks=False,
+        )  # fmt: skip
         return stream._of(file)
 
     def _of(self, file: Path) -> Iterator[Batch]:
@@ -184,7 +201,13 @@ class Stream:
                 if read and number == 1:
                     self._own |= dict.fromkeys(map(str, fields))
                 if self._where.keeps(fields):
-                    yield number, fields
+                    yield number, self._spooled(fields) if self._images_on_disk else fields
+
+    def _spooled(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row with its images on disk, but for the columns that are read as text."""
+        others = {name: value for name, value in row.items() if name not in self._texts}
+        spooled: dict[str, Any] = image_files.with_spooled(others)
+        return row | spooled
 
     def _of_tool(self, module: Any, read: Any, row: Any, number: int) -> Iterator[dict[str, Any]]:
         """The fields of a row with the columns of a tool; an error where it has another shape."""

@@ -98,7 +98,8 @@ def with_spooled(value: Any) -> Any:
             for name, item in value.items()
         }
     if isinstance(value, list):
-        return [with_spooled(item) for item in value]
+        are_numbers = value and isinstance(value[0], int | float)  # as of thousands of tokens
+        return value if are_numbers else [with_spooled(item) for item in value]
     if not isinstance(value, str) or len(value) < _LONG_BASE64:
         return value
     if value.startswith(_BASE64):

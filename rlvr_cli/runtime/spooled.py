@@ -3,6 +3,7 @@
 import base64
 import binascii
 import functools
+import hashlib
 import os
 import tempfile
 from dataclasses import dataclass, field, replace
@@ -33,18 +34,21 @@ class Spooled:
 
 
 def keep(data: bytes) -> Spooled:
-    """Writes bytes to the end of this process' file, without a copy in memory."""
+    """Writes bytes to the end of this process' file, once if they come again; no copy in memory."""
+    digest = hashlib.sha256(data).digest()
     try:
-        file = _file()
-        offset = file.seek(0, os.SEEK_END)
-        file.write(data)
-        file.flush()
+        file, offsets = _file()
+        if digest not in offsets:
+            offset = file.seek(0, os.SEEK_END)
+            file.write(data)
+            file.flush()
+            offsets[digest] = offset
     except OSError as error:
         raise UserError(
             f"there is no room for the images that are read: {error.strerror}",
             "name a folder that has room: `export TMPDIR=FOLDER`",
         ) from error
-    return Spooled(offset, len(data), file)
+    return Spooled(offsets[digest], len(data), file)
 
 
 def keep_base64(head: str, encoded: str) -> Spooled | None:
@@ -59,5 +63,6 @@ def keep_base64(head: str, encoded: str) -> Spooled | None:
 
 
 @functools.cache
-def _file() -> IO[bytes]:
-    return tempfile.TemporaryFile(prefix="rlvr-images-")
+def _file() -> tuple[IO[bytes], dict[bytes, int]]:
+    """This process' file, and where in it bytes of each sha256 begin."""
+    return tempfile.TemporaryFile(prefix="rlvr-images-"), {}

@@ -1,7 +1,8 @@
 """Reads the completions of other tools: which prompts they answer, and the rows of each part.
 
-The files are read twice or three times, so that memory holds one row of each prompt, a number for
-each completion, and the parts that are being filled: few where a prompt's completions are together.
+The files are read twice or three times, so that memory holds one row of each prompt without its
+images, a number for each completion, and the parts that are being filled: few where a prompt's
+completions are together.
 """
 
 import hashlib
@@ -54,7 +55,7 @@ class Scan:
 
 def scan(source: Path, columns: Columns | None, reads_reasons: bool, reads_logprobs: bool) -> Scan:
     """Reads all files once; an error where one has no completions or cannot be read."""
-    stream = Stream(source, columns, wanted=_READ, rows=True)
+    stream = _stream(source, columns)
     read, codes, content = Scan(), [], hashlib.sha256()
     numbers: dict[Key, int] = {}
     for batch in stream:
@@ -79,6 +80,10 @@ def scan(source: Path, columns: Columns | None, reads_reasons: bool, reads_logpr
     several = len({name for _, name in read.first}) < len(read.first)
     read.names = {(s, name): f"{s}/{name}" if several else name for s, name in read.first}
     return read
+
+
+def _stream(source: Path, columns: Columns | None) -> Stream:
+    return Stream(source, columns, wanted=_READ, rows=True, images_on_disk=True)
 
 
 def _read(
@@ -168,7 +173,7 @@ def gathered(
     wanted, at = set(missing), 0
     waiting: dict[int, list[dict[str, Any]]] = {}
     prompt_order = {key: number for number, key in enumerate(scan.first)}
-    for batch in Stream(source, columns, wanted=_READ, rows=True):
+    for batch in _stream(source, columns):
         part_N = part_P[scan.prompt_N[at : at + len(batch)]].tolist()
         at += len(batch)
         for part, row in zip(

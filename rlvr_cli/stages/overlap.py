@@ -44,7 +44,7 @@ def text_of_value(prompt: Any) -> str:
 
 
 def _content(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
 
 
 def between(training: Iterable[tuple[str, str]], heldout: Iterable[tuple[str, str]]) -> Overlap:

@@ -3,6 +3,8 @@
 import base64
 import io
 import json
+import random
+import tracemalloc
 from pathlib import Path
 
 import datasets
@@ -15,6 +17,7 @@ from rlvr_cli.config import ImageOptions
 from rlvr_cli.interop.data_sets import DataSet
 from rlvr_cli.loop.linking import Links
 from rlvr_cli.protocols import Unusable
+from rlvr_cli.stages import import_scan
 from rlvr_cli.stages.prompt_images import RowImages
 from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import Shards
@@ -569,3 +572,57 @@ def test_imported_completions_keep_the_images_of_their_prompts(rlvr, tmp_path):
     ran = rlvr("import", source, "--out", tmp_path / "imported")
     assert ran.code == 0, ran.err
     assert read(tmp_path / "imported" / "prompts") == [user(3, "A?")]
+
+
+@pytest.mark.parametrize("place", ["column", "parts", "format"])
+def test_images_of_imported_completions_are_never_in_memory_at_once(tmp_path, place):
+    """20 prompts of 225,000 bytes, each in 4 rows, and once on disk."""
+    names = [f"{i}" for i in range(20)]
+    path = jsonl(tmp_path, *(with_noise(name, place) for name in names for _ in range(4)))
+    tracemalloc.start()
+    try:
+        scan = import_scan.scan(path, None, reads_reasons=True, reads_logprobs=False)
+        held, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert list(scan.names.values()) == names
+    assert held < 1_000_000 and most < 5_000_000
+
+
+def with_noise(name, place):
+    """A row with an image in base64 that is not one: where it is read, nothing looks into it."""
+    noise = base64.b64encode(random.Random(name).randbytes(225_000)).decode()
+    noise = f"data:image/png;base64,{noise}"
+    if place == "column":
+        return {"id": name, "prompt": "A?", "images": [noise], "completion": "1"}
+    part = {"type": "image_url", "image_url": {"url": noise}}
+    prompt = [{"role": "user", "content": [part, {"type": "text", "text": "A?"}]}]
+    if place == "parts":
+        return {"id": name, "prompt": prompt, "completion": "1"}
+    request = {"model": "m", "messages": prompt}
+    reply = {"choices": [{"message": {"role": "assistant", "content": "1"}}]}
+    return {"custom_id": name, "request": request, "response": {"body": reply}}
+
+
+def test_what_is_read_as_text_stays_text_whatever_it_looks_like(rlvr, tmp_path):
+    text = "/9j/" + "A" * 4000
+    row = {"id": "a", "prompt": text, "answer": text, "completion": text, "extracted": text}
+    source = jsonl(tmp_path, row | {"correct": True, "note": text, "others": [text]})
+    ran = rlvr("import", source, "--out", tmp_path / "imported")
+    assert ran.code == 0, ran.err
+    prompt = Shards.open(tmp_path / "imported" / "prompts").table().to_pylist()[0]
+    assert (json.loads(prompt["messages"]), prompt["answer"]) == (text, text)
+    assert json.loads(prompt["extra"]) == {"note": text, "others": [text]}
+    rollout = Shards.open(tmp_path / "imported" / "rollouts").table().to_pylist()[0]
+    score = Shards.open(tmp_path / "imported" / "scores").table().to_pylist()[0]
+    assert rollout["completion"] == score["extracted"] == text
+
+
+def test_completions_of_other_prompts_with_images_are_refused(rlvr, refused, tmp_path):
+    task = tmp_path / "task"
+    assert rlvr("prompts", "task:expression", "--limit", "1", "--out", task).code == 0
+    content = [{"type": "image", "image": png(1)}, {"type": "text", "text": "A?"}]
+    prompt = [{"role": "user", "content": content}]
+    source = parquet(tmp_path, [{"id": "a", "prompt": prompt, "completion": "1"}])
+    err = refused(3, "import", source, "--prompts", task, "--out", tmp_path / "imported")
+    assert f"`{task}` has no prompt `a`" in err

@@ -18,6 +18,7 @@ from PIL import Image as pictures
 from rlvr_cli.interop import data_sets, image_files, readers
 from rlvr_cli.interop.image_files import Folder
 from rlvr_cli.protocols import Unusable
+from rlvr_cli.runtime import spooled
 from rlvr_cli.runtime.spooled import Spooled
 
 
@@ -228,6 +229,13 @@ def test_images_in_base64_wait_on_disk_and_are_the_same_text(tmp_path, kind, hea
     assert all(isinstance(row["image"], Spooled) for row in read)
     assert image_files.read(read[2]["image"], Folder()).read() == read_all(data)
     assert image_files.read(rows[2]["image"], Folder()).read() == read_all(data)
+
+
+def test_an_image_that_comes_again_waits_on_disk_once():
+    contents = (b"first" * 999, b"other", b"first" * 999)
+    first, other, again = map(spooled.keep, contents)
+    assert first == again and first.offset != other.offset
+    assert (first.read(), other.read(), again.read()) == contents
 
 
 def read_all(data):
