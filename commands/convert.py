@@ -2,7 +2,7 @@
 
 Takes a checkpoint, a run (its newest checkpoint), or any model that transformers loads. Copies the
 tokenizer, chat template and generation config too. Merges adapters, also those that other trainers
-wrote, into their base and dequantises GGUF files (`pip install 'rlvr[gguf]'`). Keeps the declared
+wrote, into their base and dequantizes GGUF files (`pip install 'rlvr[gguf]'`). Keeps the declared
 end-of-text ids and adds the tokenizer's own. `--push` uploads the directory to the Hugging Face
 Hub, as the user of `hf auth login` or HF_TOKEN.
 

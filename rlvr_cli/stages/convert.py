@@ -38,7 +38,7 @@ def write(model: str, out: Path, dtype: Dtype) -> dict[str, Any]:
     """Writes `out` completely or not at all; its summary.
 
     `model` is a directory, a checkpoint, a run, a GGUF file or a hub name. Adapters are merged into
-    their base, and quantised weights are written out in `dtype`.
+    their base, and quantized weights are written out in `dtype`.
     """
     place, adapters = _place(model)
     source = adapters or Path(place)
@@ -143,7 +143,7 @@ def _require_gguf() -> None:
 
 
 def _plain(loaded: Any, dtype: Dtype, *, reads_images: bool) -> Any:
-    """The same model without what it knows of its quantisation, which cannot be saved."""
+    """The same model without what it knows of its quantization, which cannot be saved."""
     import torch
 
     config = loaded.config

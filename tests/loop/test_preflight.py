@@ -129,7 +129,7 @@ def test_adapters_of_experts_are_refused_where_vllm_samples(mixture):
 
 @pytest.mark.parametrize("algo", ["grpo", "grpo:ddof=0+kl:beta=0.1"])
 @pytest.mark.parametrize("engine", ["vllm:quantization=fp8", "graph:cache=int8"])
-def test_the_remark_on_a_quantised_sampler_names_an_algorithm_that_corrects_for_it(algo, engine):
+def test_the_remark_on_a_quantized_sampler_names_an_algorithm_that_corrects_for_it(algo, engine):
     (remark,) = preflight.sampler_remarks(config_of(engine=engine, algo=algo))
     _, corrected = shlex.split(re.search(r"`(--algo .*)`", remark)[1])
     assert corrected == f"{algo}+is-correction"

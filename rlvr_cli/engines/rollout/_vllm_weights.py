@@ -1,7 +1,7 @@
 """Replacing the weights of a vLLM that runs in this process.
 
 vLLM changes weights after loading them: it packs them for a CPU, reorders those of experts for
-their kernel, quantises, and multiplies out those of latent attention. Loading into such tensors
+their kernel, quantizes, and multiplies out those of latent attention. Loading into such tensors
 is refused in the best case and silently garbles them in the worst (vllm-project/vllm
 #42821); `reload_weights` loads and processes them again, into the existing tensors.
 """
