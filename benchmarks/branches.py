@@ -50,7 +50,7 @@ def rlvr(out: Path, name: str, *words: str) -> None:
 
 
 def runs(out: Path, verifiers: tuple[str, ...], seed: int) -> tuple[dict, dict]:
-    """The branches and the runs of their own, by objective and verifier, after they were made."""
+    """The branches and the runs of their own, by objective and verifier, once they exist."""
     parent, folder = f"parent-{seed}", f"branches-{seed}"
     start = ("train", *ARGUMENTS, "--seed", str(seed), "--steps", str(SHARED), "--algo", "grpo")
     rlvr(out, parent, *start, "--verifier", verifiers[0], "--out", parent)

@@ -21,7 +21,7 @@ from transformers import AttentionInterface, AutoModelForCausalLM, AutoTokenizer
 from rlvr_cli.kernels import coded
 
 E4M3 = 448.0  # its largest number
-PROMPT = 100  # tokens, of whose last eight the shift is made
+PROMPT = 100  # tokens, whose last eight give the shift
 FORMATS = ("bfloat16", "fp8", "fp8, shift", "int8", "int8, shift")
 
 

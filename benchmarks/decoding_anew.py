@@ -10,7 +10,7 @@ requirements that are not met, and the exit code is 1 if there are any. What doe
 checks     tokens, what top-k and top-p keep, log-probs and the tail of the noise against float64
 draws      milliseconds of drawing a token of each row, in a CUDA graph
 attention  the tiles by rows beside the others, microseconds and error against float64
-steps      milliseconds of the whole decoding step, and the log-probs' gap to a float32 forward pass
+steps      milliseconds of a decoding step, and the log-probs' gap to a float32 forward pass
 variants   kernels that are compiled again as the number of tokens changes
 
 Shapes: B rows, V vocabulary.

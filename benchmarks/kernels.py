@@ -9,7 +9,8 @@ The floor is the three bfloat16 products of cuBLAS alone. Every method is first 
 rows of the same problem: too large an error of ours ends the run, of others it is noted. Medians in
 milliseconds, peaks in GiB over inputs, gradients included. A table goes to stdout, JSON to
 benchmarks/results/.
-Hidden states and heads are made up so that two fifths of the tokens have an entropy below 0.1.
+Hidden states and heads are random, and such that two fifths of the tokens have an entropy below
+0.1.
 """
 
 import argparse
@@ -77,7 +78,7 @@ def too_large(found: dict[str, float]) -> str | None:
 
 
 def forward_ms(problem: Problem) -> dict[str, Any]:
-    """The statistics alone, as old and reference log-probs are made; and the likeliest tokens."""
+    """The statistics alone, which old and reference log-probs need; and the likeliest tokens."""
     with torch.no_grad():
         run, product = ours(0), floor_of(problem)[1]
         ms, floor = medians_ms(
@@ -135,7 +136,7 @@ def measured(name: str, method: Any, problem: Problem) -> dict[str, Any]:
     """Time, beside the floor's in turn, peak and errors; or why not, whatever a peer raises."""
     try:
         key = name, problem.hidden_NH.shape[1]
-        if key not in _CHECKS and name != "liger grpo":  # its loss is one of whole sequences
+        if key not in _CHECKS and name != "liger grpo":  # its loss is one of complete sequences
             _CHECKS[key] = errors(method, problem)
             clean()
         actual = _CHECKS.get(key, {})
@@ -202,7 +203,7 @@ def main() -> None:
     records: list[dict[str, Any]] = []
 
     def say(**facts: Any) -> None:
-        """Prints a line and writes all so far, so that a run cut short leaves what it found."""
+        """Prints a line and writes all so far, so that a run cut short leaves its results."""
         records.append(facts)
         print(line(facts), flush=True)
         complete = {"card": card, "versions": versions(), "records": records}

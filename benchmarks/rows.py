@@ -1,4 +1,4 @@
-"""Seconds and peak memory of commands on directories of many rows, which are made without a model.
+"""Seconds and peak memory of commands on directories of many rows, generated without a model.
 
     python -P benchmarks/rows.py make DIR --rows 1000000
     python -P benchmarks/rows.py time DIR

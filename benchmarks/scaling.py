@@ -7,7 +7,7 @@
 The prompts are the same for every number of cards, and so are the tokens of a step. `--kill` kills
 the last rank with SIGKILL in each phase of the second step, sees that all ranks stop with one
 message, runs the same command again, and compares what it then has with an undisturbed run: every
-part that was whole must be the same file still, every directory whole, every loss equal. The
+part that was intact must still be the same file, every directory intact, every loss equal. The
 weights of DIR are random and its objective is nsr, as in gpu_step.py; a policy that rlvr has, such
 as builtin, is trained by --algo on the built-in task. On a CPU (`--engine transformers`) the
 processes share its cores, so their seconds say nothing. One JSON file a number of cards.
@@ -176,7 +176,7 @@ def stopped(running: subprocess.Popen, run: Path, steps: int) -> str:
 
 
 def records(run: Path) -> list[dict]:
-    """Those of whole lines of the metrics but the evaluation's before the first step."""
+    """Those of complete lines of the metrics but the evaluation's before the first step."""
     file = run / "metrics.jsonl"
     text = file.read_text() if file.exists() else ""
     lines = text[: text.rfind("\n") + 1].splitlines()
@@ -275,7 +275,7 @@ def killed(
 
 
 def damaged(run: Path) -> list[str]:
-    """What of a run is not whole: every part against its checksum, every kept checkpoint."""
+    """What of a run is not intact: every part against its checksum, every kept checkpoint."""
     from rlvr_cli.errors import DataError
     from rlvr_cli.models.policy import checkpoint_state
     from rlvr_cli.storage.shards import Shards

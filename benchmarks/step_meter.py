@@ -153,7 +153,7 @@ class Meter:
 
 
 def watts(samples: list[tuple[str, float | None, float]]) -> dict[str, int | None]:
-    """The mean of each phase, and of the whole step but what is apart; None where unknown."""
+    """The mean of each phase, and of the complete step but what is apart; None where unknown."""
     by_phase: dict[str, list[float]] = {}
     for name, value, _ in samples:
         if value is not None:

@@ -37,7 +37,7 @@ def together(prompts: list[list[str]], size: int) -> Iterator[Counts]:
 
 
 def by_arrow(prompts: list[list[str]]) -> Iterator[Counts]:
-    """Arrow splits all texts at white space and numbers the pieces of the whole file; each
+    """Arrow splits all texts at white space and numbers the pieces of the complete file; each
     different piece is split into words and symbols once."""
     texts = pa.array([text for texts in prompts for text in texts], pa.large_string())
     pieces = pc.utf8_split_whitespace(texts)

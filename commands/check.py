@@ -1,7 +1,7 @@
 """Checks that a directory or a run is complete and intact.
 
-It reads every part, compares it with its checksum, and shows what made it. A damaged or incomplete
-directory is an error with exit code 3.
+It reads every part, compares it with its checksum, and shows which command wrote it. A damaged or
+incomplete directory is an error with exit code 3.
 
     rlvr check demo/advantages
 """

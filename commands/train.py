@@ -1,4 +1,4 @@
-"""Runs the whole loop, with evaluation on held-out prompts.
+"""Runs the complete loop, with evaluation on held-out prompts.
 
 With no argument but `--algo` it trains the tiny built-in policy on the built-in task, on a CPU, in
 a minute or two. `--recipe NAME` starts from the hyperparameters of a paper; a TOML file overrides

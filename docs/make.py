@@ -1,7 +1,7 @@
 """Writes what the reference pages take from the code: `python -P docs/make.py`.
 
 A page is prose with blocks in it. What stands between `<!-- NAME -->` and `<!-- end NAME -->` is
-made by the function of that name here; tests/docs/ holds every page to it.
+written by the function of that name here; tests/docs/ holds every page to it.
 """
 
 import ast
@@ -501,7 +501,7 @@ PAGES: dict[str, tuple[Callable[[], str], ...]] = {
 
 
 def page(name: str) -> str:
-    """A page with its blocks made anew."""
+    """A page with its blocks written anew."""
     text = (DOCS / name).read_text()
     for block in PAGES[name]:
         start, end = f"<!-- {block.__name__} -->", f"<!-- end {block.__name__} -->"

@@ -77,8 +77,8 @@ def log2_waits(seed_B: Tensor, position_B: Tensor, vocabulary: int) -> Tensor:
         wait = -log2(1 - v),  v = (64 bits + 1/2) / 2^64
 
     The token with the largest logit less this is a sample of the softmax. The smallest wait is
-    2^-65, so a token of any probability that matters can win; where v is above 1/2, 1 - v is made
-    of the bits and not of v, so that both ends are exact.
+    2^-65, so a token of any probability that matters can win; where v is above 1/2, 1 - v comes
+    from the bits and not from v, so that both ends are exact.
     """
     high_BV, low_BV = words(seed_B, position_B, vocabulary)
     flipped_BV = high_BV > _WORD >> 1
@@ -108,7 +108,7 @@ def draw(
 
     over the tokens that the policy itself gives at least `min_prob` times its largest probability,
     of those the `top_k` that are likeliest by the policy and their equals, 0 for all, and of those
-    the fewest of the likeliest with a mass of `top_p` together and their equals. Masses are whole
+    the fewest of the likeliest with a mass of `top_p` together and their equals. Masses are integer
     multiples of 2^-40 of the likeliest token's, so that no order of summation changes what is kept.
     The noise is that of `log2_waits`. A logit of -inf of the policy is never sampled; a memory's
     must be finite. Their difference and what is kept are those of float32, whatever the dtype of

@@ -42,7 +42,7 @@ def _ordered_logits(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _mass(logits, top, scale):  # type: ignore[no-untyped-def]
-    """Whole multiples of 2^-40 of the likeliest token's mass."""
+    """Integer multiples of 2^-40 of the likeliest token's mass."""
     return (quick_exp2((logits - top) * scale) * 1099511627776.0).to(tl.int64)
 
 

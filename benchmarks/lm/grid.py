@@ -1,6 +1,6 @@
 """One run of the comparison from start to end, and its record.
 
-A record is one JSON file, written when all of it is done: what is cut off is made again, and what
+A record is one JSON file, written when all of it is done: what is cut off is repeated, and what
 is there is not.
 """
 
@@ -25,7 +25,7 @@ KEPT = ("reward", "entropy", "tokens", "clip_fraction", "grad_norm", "informativ
 
 @dataclass(frozen=True)
 class Place:
-    """Where a comparison lies, and what its runs are made with; nothing here decides a figure
+    """Where a comparison lies, and the options of its runs; nothing here decides a figure
     but for rounding."""
 
     out: Path

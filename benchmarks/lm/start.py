@@ -108,7 +108,7 @@ def kept(task: str, examples: int) -> Path:
 
 
 def make(base: Path, task: str, examples: int, folder: Path) -> Path:
-    """The start of a task, made or merged unless it is there; the model itself, if no examples."""
+    """The start of a task, trained or merged unless it is there; without examples, the model."""
     if not examples:
         return base
     adapters, policy = folder / "adapters", folder / "policy"

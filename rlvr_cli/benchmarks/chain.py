@@ -69,7 +69,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Measured:
-    """The scores of a benchmark, their figures, and whether anything had to be made."""
+    """The scores of a benchmark, their figures, and whether anything was left to do."""
 
     name: str
     folder: Path

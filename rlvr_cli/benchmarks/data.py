@@ -41,7 +41,7 @@ def places(given: list[str], folder: Path | None, wanted: list[Definition]) -> d
 
 
 def prepare(definition: Definition, out: Path, place: Path | None, limit: int | None) -> Shards:
-    """The prompts directory of a benchmark, made unless it is complete.
+    """The prompts directory of a benchmark, created unless it is complete.
 
     A copy is read where there is one, else the Hub is asked. Without a `limit` one that was begun
     keeps its own.

@@ -25,7 +25,7 @@ from rlvr_cli.terminal import console, escape, streams
 
 _Refusal: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever typer keeps it
 _HEAD_START_S = 5.0
-_ABORTED = 130  # of typer, where an interrupt comes before the command is found
+_ABORTED = 130  # of typer, where an interrupt comes before it knows the command
 _COMMANDS = Path(__file__).parents[1] / "commands"
 _ORDER = (
     *("prompts", "rollout", "score", "logprob", "advantage", "train-step"),

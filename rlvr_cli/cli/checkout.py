@@ -10,7 +10,7 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def check(package: Path = _PACKAGE) -> None:
-    """An error if they are missing because git made the checkout without symbolic links."""
+    """An error if they are missing because git created the checkout without symbolic links."""
     missing = [f"`{package.name}/{name}`" for name in LINKED if not (package / name).is_dir()]
     if not missing:
         return

@@ -18,7 +18,7 @@ def of_data(
 ) -> list[Finding]:
     """The findings on a directory or a file of prompts, and on a model's reading of them.
 
-    `prompts` is the new place of those that the directory was made from, if they moved.
+    `prompts` is the new place of those that the directory was derived from, if they moved.
     """
     policy = policies.resolve(model) if model else None
     place = Path(run.train.prompts)

@@ -37,8 +37,8 @@ Cell = list[float | None]  # mean, low, high
 class Comparison:
     """For each metric its value in the first and in the second, and second - first.
 
-    `method` made the interval of the difference, `chance` is the p-value of no difference, and
-    `verdict` is its word, with Holm's correction over the comparisons that it was made with.
+    `method` computed the interval of the difference, `chance` is the p-value of no difference, and
+    `verdict` is its word, with Holm's correction over the comparisons made together.
     """
 
     title: str

@@ -68,7 +68,7 @@ def refuse_graded(stream: Stream) -> None:
 
 
 def is_directory(path: Path) -> bool:
-    """Whether this is a directory that a stage made."""
+    """Whether this is a directory that a stage wrote."""
     return is_begun(path) or has_parts(path)
 
 
@@ -122,7 +122,7 @@ def apart(shards: Shards) -> list[str]:
 
 
 def _input_names(shards: Shards) -> list[str]:
-    """A name for each of the rollouts that a directory was made from."""
+    """A name for each of the rollouts that a directory was derived from."""
     recorded = [parent["path"] for parent in parents(shards.manifest, "rollouts")]
     paths = [Path(os.path.normpath(shards.path.absolute() / path)) for path in recorded]
     while len(set(paths)) > len({path.name for path in paths}) == 1:

@@ -44,7 +44,7 @@ class Measures:
         return by_name
 
     def estimates(self) -> dict[str, dict[str, Any]]:
-        """The `intervals` (metrics), the methods that made them, and each mean's standard error."""
+        """The `intervals` (metrics), their methods, and each mean's standard error."""
         estimate = intervals.of_means(self.names, self.value_PM)
         errors = map(finite, estimate.error_M.tolist())
         return {

@@ -84,7 +84,7 @@ class Stream:
         self._asked = wanted
         known = [c for name in KNOWN if name != "prompt" for c in self.candidates(name)]
         self._texts = {column.partition(".")[0] for column in known}  # at the top of a row
-        self._names: dict[str, str] = {}  # of columns that a format's reader made
+        self._names: dict[str, str] = {}  # of columns that a format's reader added
         self._own: dict[str, None] = {}  # the columns that a format's reader gives, as a set
         self._judge = labels.Judge(columns)
         self._samples: Samples | None = None

@@ -63,8 +63,8 @@ def read(value: Any, folder: Folder, max_pixels: int | None = None) -> Image:
 
     Stored as given is one frame of PNG, JPEG or WebP in RGB or grey, without a rotation in EXIF.
     Any other is written as PNG in RGB: rotated, palettes expanded, alpha laid on white, 16 bits
-    scaled to 8. One of more than `max_pixels` is made smaller, of the same aspect. Its bytes wait
-    on disk until they are written.
+    scaled to 8. One of more than `max_pixels` is scaled down, with the same aspect ratio. Its bytes
+    wait on disk until they are written.
     """
     pillow()
     if _is_of_pillow(value):

@@ -267,7 +267,7 @@ def required(
     where: Path,
     other: str = "",
 ) -> str:
-    """As `column`, but an error if no column is found, whose hint ends with `other`."""
+    """As `column`, but an error if there is none, whose hint ends with `other`."""
     name = column(rows, given, known, flag, where)
     if name is None:
         raise DataError(

@@ -55,7 +55,7 @@ def build(*, databases: str = "") -> Layout:
 
 @functools.cache
 def _tables(path: Path) -> str:
-    """The statements that made the tables of a database, in the order of their names."""
+    """The statements that create the tables of a database, in the order of their names."""
     uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
     query = "select sql from sqlite_master where type = 'table' and sql is not null order by name"
     try:

@@ -22,7 +22,7 @@ from rlvr_cli.storage.shards import MANIFEST, Shards
 
 
 def directory(path: Path) -> dict[str, Any]:
-    """What a complete directory holds and what made it; every part is read and checked."""
+    """What a complete directory holds and what wrote it; every part is read and checked."""
     shards = Shards.open(path)
     for index in range(len(shards)):
         shards.part(index)

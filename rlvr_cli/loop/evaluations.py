@@ -1,4 +1,4 @@
-"""Damaged evaluations of a run's earlier steps, and which of them can be made again."""
+"""Damaged evaluations of a run's earlier steps, and which of them can be repeated."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +12,16 @@ from rlvr_cli.terminal import console
 
 @dataclass(frozen=True)
 class Lost:
-    """The steps whose evaluation is made again: from their policy, or from stored completions."""
+    """The steps whose evaluation is repeated: from their policy, or from stored completions."""
 
     sampled: list[int]
     scored: list[int]
 
 
 def discard_damaged(run: RunDirectory, last: int) -> Lost:
-    """Removes damaged evaluations that can be made again; reports those that cannot.
+    """Removes damaged evaluations that can be repeated; reports those that cannot.
 
-    Those of the `last` step and later ones are made again when the run comes to them.
+    Those of the `last` step and later ones are repeated when the run comes to them.
     """
     lost = Lost([], [])
     for step, here in run_folders.steps(run.path, "eval").items():
@@ -54,7 +54,7 @@ def discard_damaged(run: RunDirectory, last: int) -> Lost:
 
 
 def _stale(here: Path, damaged: list[str]) -> list[str]:
-    """The directories that were made from other completions than the stored ones."""
+    """The directories that were derived from other completions than the stored ones."""
     rollouts, stale = Shards.open(here / "rollouts"), []
     for name in [name for name in EVALUATION[1:] if name not in damaged]:
         try:

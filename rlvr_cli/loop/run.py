@@ -247,7 +247,7 @@ class Run:
         return complete
 
     def _discard_stale(self, out: Path, parent: Shards) -> None:
-        """Removes a directory whose parent was damaged and came out different when made again.
+        """Removes a directory whose parent was damaged and came out different when written again.
 
         That may happen on a GPU; every process calls this.
         """

@@ -178,7 +178,7 @@ class RunDirectory:
         )
 
     def discard_memory_model(self, folder: Path) -> None:
-        """Removes the memory model that the run itself made if it is damaged; it is made again."""
+        """Removes the run's own memory model if it is damaged; it is created again."""
         if self.is_changed(folder):
             console.say(f"train: `{folder}` was damaged: it is made again from the seed")
             atomic.remove(folder)
@@ -214,7 +214,7 @@ class RunDirectory:
     def discard_after(self, last: int) -> None:
         """Removes the updates after a step, so that they are repeated as they were begun.
 
-        Directories of those steps that cannot be read are made again, as nothing was made from
+        Directories of those steps that cannot be read are written again, as nothing derives from
         them. A process that was killed after the last update may have left its lock.
         """
         for name in ("update", "memory"):

@@ -87,7 +87,7 @@ def settled(config: RunConfig, samplers: int = 1) -> tuple[RunConfig, list[str]]
 def check(path: Path, config: RunConfig, *, follows: bool = False) -> Setup:
     """Refuses a configuration, a policy or prompts that a run cannot have; makes nothing.
 
-    A run that `follows` has its rollouts and scores made by other processes.
+    In a run that `follows`, other processes write the rollouts and scores.
     """
     require_places(path, config)
     config = replace(config, rollout=prompt_options.resolved(config.rollout))
@@ -251,7 +251,7 @@ class Last:
 
 
 def rewind(setup: Setup) -> Last:
-    """Finds the step from which the run resumes, and removes what will be made again.
+    """Finds the step from which the run resumes, and removes what will be written again.
 
     Updates after that step are repeated from the rollouts that they stored.
     """
@@ -267,7 +267,7 @@ def rewind(setup: Setup) -> Last:
 
 
 def _require_shared_step(setup: Setup, last: int) -> None:
-    """An error where a branch would repeat shared steps, which other options made."""
+    """An error where a branch would repeat shared steps, which have other options."""
     here, begun = setup.directory.path, setup.directory.begun() or {}
     origin = branch_origins.newest(here)
     if origin is None or not origin.changed or last >= origin.at:

@@ -21,7 +21,7 @@ class Tower:
     layers: int
     hidden: int
     intermediate: int
-    patches: int  # that one token of an image is made of
+    patches: int  # that one token of an image covers
     numbers: int  # of the pixels of a patch
     trained: bool = False
 
@@ -63,7 +63,7 @@ def tower_of(policy: Policy, options: UpdateOptions = UpdateOptions()) -> Tower:
 
 
 def _patches(config: Any, vision: dict[str, Any]) -> int:
-    """How many patches a token is made of."""
+    """How many patches a token covers."""
     if tokens := getattr(config, "mm_tokens_per_image", None):  # Gemma 3
         side = _side(vision["image_size"]) // _side(vision["patch_size"])
         return max(1, side**2 // int(tokens))

@@ -351,7 +351,7 @@ def with_raw(prompts: Shards, numbers: Sequence[int] | np.ndarray) -> pa.Table:
 def parts_with_raw(prompts: Shards) -> Iterator[pa.Table]:
     """Id, messages and rawness of each prompt: whether it is raw text rather than a question.
 
-    Where a row does not say it, prompts that a task made are raw, and those made from them.
+    Where a row does not say it, prompts of a task are raw, and those derived from them.
     """
     for index in range(len(prompts)):
         yield _raw_known(prompts, prompts.part(index, _ASKED))

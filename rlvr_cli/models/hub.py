@@ -58,7 +58,7 @@ def check(repo: str) -> None:
 
 
 def push(folder: Path, repo: str, *, private: bool) -> str:
-    """Uploads the files of a folder to a repository, which is made if it is new; its address."""
+    """Uploads the files of a folder to a repository, which is created if it is new; its address."""
     try:
         api = _api()
         repo = api.create_repo(repo, private=private or None, exist_ok=True).repo_id

@@ -117,9 +117,9 @@ def _without_videos(kind: Any) -> Any:
 
 
 def _without_spoken_numbers(kind: Any) -> None:
-    """Lets SmolVLM's processor be made without num2words, by which it spells the frames of videos.
+    """Lets SmolVLM's processor be created without num2words, which spells the frames of videos.
 
-    The class refuses to be made where its module has none; for images it is never called.
+    The class cannot be created where its module has none; for images it is never called.
     """
     module = importlib.import_module(kind.__module__)
     if getattr(module, "num2words", True) is None:

@@ -74,7 +74,7 @@ class Packing:
             self._packed.append(self._pool.submit(deflated, "[" + ",\n".join(block) + "]"))
 
     def done(self) -> Packed:
-        """The blocks; if they turn out too large, they are made again from shorter texts."""
+        """The blocks; if they turn out too large, they are packed again from shorter texts."""
         while True:
             blocks = [future.result() for future in self._packed]
             size = sum(map(len, blocks))

@@ -123,7 +123,7 @@ def _length_stacks(subject: Subject, edges: np.ndarray) -> list[Stack]:
 
 
 def _length_edges(length_N: np.ndarray) -> np.ndarray:
-    """Whole-number edges of about BINS bars up to the 99.5th percentile."""
+    """Integer edges of about BINS bars up to the 99.5th percentile."""
     top = int(np.quantile(length_N, 0.995)) + 1
     width = max(1, -(-top // BINS))
     return np.arange(0, top + width, width)

@@ -13,7 +13,7 @@ _MEDIA = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 
 
 def available() -> bool:
-    """Whether large images can be made small."""
+    """Whether large images can be scaled down."""
     return importlib.util.find_spec("PIL") is not None
 
 

@@ -66,7 +66,7 @@ def zip_columns(
 def only_with_input(
     kind: str, rollouts: Shards, only: tuple[str, ...] | None = None
 ) -> tuple[str, ...] | None:
-    """The value columns of a directory made from rollouts; with several inputs, also `input`."""
+    """The value columns of a directory derived from rollouts; with several inputs, also `input`."""
     return only if len(rollouts.inputs) == 1 else schema.with_input(kind, only)
 
 

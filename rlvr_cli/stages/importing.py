@@ -40,7 +40,7 @@ def bring_in(
     Completions of one prompt are brought together, in the files' order. `policy` gives token ids,
     with its end-of-sequence token after each completion that the file calls ended. `known` are the
     prompts that the completions answer, if they are a directory already: then no other one is
-    made, and golds and verifiers come from there. `on_read` is called with a description of how
+    created, and golds and verifiers come from there. `on_read` is called with a description of how
     the files were read.
     """
     begun = begun_with(out / "rollouts")
@@ -100,7 +100,7 @@ def _matched(scan: Scan, source: Path, known: Shards) -> list[dict[str, Any]]:
 def _params(
     scan: Scan, policy: Policy | None, *, reads_reasons: bool, has_prompts: bool
 ) -> dict[str, Any]:
-    """The params of the rollouts and scores that are made from the files."""
+    """The params of the rollouts and scores that the files become."""
     params: dict[str, Any] = {
         "tokenizer": policy.digest if policy else None,
         "completions": len(scan.prompt_N),

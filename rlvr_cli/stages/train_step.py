@@ -274,7 +274,7 @@ def _remake_command(advantages: Shards, algos: Iterable[str]) -> str:
 
 
 def _same_algo(advantages: Shards, algo: str | None) -> str:
-    """The algorithm that made the advantages; an error if it is not that of all, or not `algo`."""
+    """The algorithm of the advantages; an error if it is not that of all, or not `algo`."""
     meant_by: dict[str, Shards] = {}
     for one in advantages.inputs:
         spec = str(one.params["algo"])

@@ -29,7 +29,7 @@ from rlvr_cli.viewer.spill import Spill
 _ROWS_PER_BATCH = 256  # few, so that the first ones are soon on the screen
 _FIRST = 64
 _Named = tuple[str, str | None]  # a column and its value
-# Columns of known tools that hold what their readers made prompts and completions of.
+# Columns of known tools that their readers turned into prompts and completions.
 _RAW = {
     *("resps", "filtered_resps", "arguments", "completions", "responses", "solutions"),
     *("eval", "output", "input"),

@@ -19,7 +19,7 @@ def build(*, beta: float = 0.1, ratio: Literal["token", "sequence"] = "token") -
 
     The gradient is (A - beta d) grad log pi: a token comes to rest at d = A / beta nats.
 
-    The papers, DRO and Kimi k1.5 (eq. 3), have one square of the whole completion, (sum_t d_it)^2,
+    The papers, DRO and Kimi k1.5 (eq. 3), have one square per completion, (sum_t d_it)^2,
     which is `ratio=sequence`: the completion comes to rest at A / beta, and a token goes on as long
     as the others make up for it. With the token's square, that of other libraries, a completion
     may move |o| times as far. `beta` is 0.1 in ROLL, 0.05 in Tinker's example.

@@ -1,4 +1,4 @@
-"""Lite PPO: the group's mean, the deviation of the whole batch (arXiv:2508.08221).
+"""Lite PPO: the group's mean, the deviation of the batch (arXiv:2508.08221).
 
 Elsewhere: TRL (`scale_rewards="batch"`), ROLL.
 Use: Prompts that are nearly always or nearly never solved: their small deviations should not

@@ -1,6 +1,6 @@
 """Which tokens of a rollout batch are chosen by their rank. Shapes: K tokens. Float64.
 
-A choice is 1 for a token and 0 for the others. It is made once, before the first update.
+A choice is 1 for a token and 0 for the others. It is computed once, before the first update.
 """
 
 from __future__ import annotations

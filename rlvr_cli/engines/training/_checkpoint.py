@@ -27,7 +27,7 @@ class TrainableWeights:
     """The weights of a loaded policy that are trained, and how they are written.
 
     With a `lora_rank` these are adapters, injected into `loaded.model` in place: those of the
-    policy, or new ones of the seed, with an optimizer that has made no update. What is `frozen` of
+    policy, or new ones of the seed, with an optimizer that has taken no step. What is `frozen` of
     a full policy, as its vision part is unless that is trained, is in its checkpoints too.
     """
 

@@ -17,7 +17,7 @@ _FEATURES = {"info": {"features": {"images": {"_type": "List", "feature": {"_typ
 _MEDIA = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 PLACE = "<image>"
 Row = dict[str, Any]
-NAMES = "_names"  # in a row that a reader made: the file's own names of renamed columns
+NAMES = "_names"  # in a row that a reader returned: the file's own names of renamed columns
 
 
 def named(prompt: Any) -> str:

@@ -9,7 +9,7 @@ from rlvr_cli.interop.formats._common import Row, correct_by
 
 
 def recognises(names: set[str]) -> bool:
-    """`output_list` with the `code_list` or `pred_list` that was found in it."""
+    """`output_list` with the `code_list` or `pred_list` in it."""
     return "output_list" in names and bool({"code_list", "pred_list"} & names)
 
 
