@@ -231,14 +231,14 @@ def _display(steps: int) -> Iterator[Any]:
         MofNCompleteColumn,
         Progress,
         TextColumn,
-        TimeRemainingColumn as Left,
+        TimeRemainingColumn,
     )
 
     columns = [TextColumn("step"), MofNCompleteColumn(), BarColumn(20)]
     columns += [
         TextColumn("{task.description}", markup=False),
         TextColumn("left"),
-        Left(elapsed_when_finished=True),
+        TimeRemainingColumn(),
     ]
     with Progress(*columns, console=console.stderr()) as progress:
         task = progress.add_task("starting", total=steps)
