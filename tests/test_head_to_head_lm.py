@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlvr_cli import registry
+from rlvr_cli.lab import ledger
 from rlvr_cli.verification.verifiers import expression
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -141,13 +142,14 @@ def test_the_page_says_what_was_measured_and_what_was_not(tmp_path):
     ]
     said = written(tmp_path, rows)
     assert said.startswith("Before.\n") and said.endswith("After.\n") and "stale words" not in said
-    claim = "[A10](claims.md#a10) **APO beats GRPO in Pass@1 and Pass@K** (Table 2)"
-    assert (
-        f"| {claim} | | **holds** | not run |\n| pass@1, points | above 0 | 25 [25, 25] |  |"
-        in said
-    )
-    assert "| ucc@8, less grpo's | above 0 | -0.125 [-1.713, 1.463] |  |" in said
-    assert "[P8](claims.md#p8)" not in said  # no run of APMPO
+    assert "At 1e-05, of 4 claims 2 hold, 0 hold in part, 1 does not hold, " in said
+    figures = ledger.figures_of([tmp_path / "page.jsonl"])
+    found = ledger.tested("apo", 2, figures, ["A10", "A17"])
+    model = "SmolLM2-135M at 1e-05"
+    assert set(figures) == {model} and found["A17"][model] == ()
+    assert [(c.statement, c.mean) for c in found["A10"][model]] == [("pass@1, points", 25)]
+    (check,) = ledger.tested("quatro", 2, figures, ["Q12"])["Q12"][model]
+    assert (check.statement, check.mean, check.state) == ("ucc@8, less grpo's", -0.125, "open")
     assert "- `quatro:delta=0.1`: +6.2 points at k = 1, -12.5 at k = 8" in said
     assert "- `apo`: +25.0 points at k = 1, +0.0 at k = 8; the order never changes." in said
     for title in ("all at 1e-05", "each at its tuned rate"):
@@ -172,3 +174,5 @@ def test_the_page_in_docs_is_of_the_records(tmp_path):
     page.write(BENCHMARKS / "results/head-to-head-lm.jsonl", tmp_path / "page.md", rate=1e-5)
     written = (tmp_path / "page.md").read_text().replace("page.svg", "head-to-head-lm.svg")
     assert written in committed
+    figures = (BENCHMARKS.parent / "docs/head-to-head-lm.jsonl").read_text()
+    assert (tmp_path / "page.jsonl").read_text() == figures

@@ -33,11 +33,11 @@ from rlvr_cli.evaluation.verdicts import holm
 
 BEGIN = "<!-- begin: benchmarks/head_to_head_lm.py -->\n"
 END = "<!-- end -->\n"
+MODEL = "SmolLM2-135M"
 SAYS = """\
-The checks of [claims.md](claims.md), where a smaller policy is tested, with bounds that were set \
-before these runs. Numbers are mean differences paired by seed with 95% t-intervals, Pass@k in \
-points. A verdict is of the checks whose runs exist; "cannot be tested here" means that no \
-interval decides."""
+[claims.md](claims.md) has the verdict of each claim on these runs, by the checks and bounds that \
+it uses for a smaller policy. At {rate:g}, {tally}.
+"""
 DIFFERENCES = ("pass@1", "pass@64", "pass@256", "ucc@64", "entropy")
 
 
@@ -221,12 +221,9 @@ def body(records: list[dict], pilots: list[dict], rate: float, picture: Path) ->
         return "\n".join([*lines, *missing({f"all at {rate:g}": {}})])
     setting = plan.Setting(**records[0]["setting"])
     done = plan.by_cell(records)
-    specs = dict.fromkeys(cell.spec for cell in done if cell.rate)
-    tried = sorted({cell.rate for cell in done if cell.split == "tune"})
-    best = {s: r for s in specs if (r := plan.tuned(s, tried, done) if tried else None) is not None}
-    by_default = dict.fromkeys(specs, rate)
-    first = next((record for cell, record in done.items() if cell.spec == plan.START), None)
+    by_default, best = rates_of(done, rate)
     default, tuned = chosen(done, by_default), chosen(done, best)
+    first = start_of(done)
     lines += ["## Results", "", *facts(setting, done, default | tuned)]
     for title, runs, rates in (
         (f"rate {rate:g}", default, by_default),
@@ -252,14 +249,38 @@ def body(records: list[dict], pilots: list[dict], rate: float, picture: Path) ->
         "",
         *rate_table(done),
     ]
+    said = SAYS.format(rate=rate, tally=claims.tally(claims.rows(default, first, MODEL)))
+    lines += ["### What the papers say", "", said]
     both = {f"all at {rate:g}": default, "each at its tuned rate": tuned}
-    lines += ["### What the papers say", "", SAYS, "", *claims.table(both, first)]
     return "\n".join([*lines, "### What was not run", "", *missing(both)])
 
 
+def rates_of(done: dict[plan.Cell, dict], rate: float) -> tuple[dict, dict]:
+    """Of each objective the default rate, and of those that are tuned their own."""
+    specs = dict.fromkeys(cell.spec for cell in done if cell.rate)
+    tried = sorted({cell.rate for cell in done if cell.split == "tune"})
+    best = {spec: plan.tuned(spec, tried, done) for spec in specs} if tried else {}
+    return dict.fromkeys(specs, rate), {s: r for s, r in best.items() if r is not None}
+
+
+def start_of(done: dict[plan.Cell, dict]) -> dict | None:
+    return next((record for cell, record in done.items() if cell.spec == plan.START), None)
+
+
+def figures(records: list[dict], rate: float) -> list[dict]:
+    """What `rlvr lab claims` reads: the runs at the default rate, and those at tuned ones."""
+    done = plan.by_cell(records)
+    titles = f"{MODEL} at {rate:g}", f"{MODEL} at tuned rates"
+    return [
+        row
+        for title, rates in zip(titles, rates_of(done, rate), strict=True)
+        for row in claims.rows(chosen(done, rates), start_of(done), title)
+    ]
+
+
 def write(results: Path, page: Path, *, rate: float, setting: str | None = None) -> None:
-    """Puts what the records say between the marks of the page; SystemExit if they are of several
-    settings and none is named."""
+    """Puts what the records say between the marks of the page, and the figures beside it;
+    SystemExit if they are of several settings and none is named."""
     rows = (
         [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     )
@@ -272,3 +293,4 @@ def write(results: Path, page: Path, *, rate: float, setting: str | None = None)
     made = body(records, [row for row in rows if "pilot" in row], rate, page.with_suffix(".svg"))
     before, _, rest = page.read_text().partition(BEGIN)
     page.write_text(f"{before}{BEGIN}{made}{END}{rest.partition(END)[2]}")
+    page.with_suffix(".jsonl").write_text(claims.lines(figures(records, rate)))

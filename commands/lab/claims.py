@@ -18,7 +18,8 @@ from rlvr_cli.terminal import console
 def command(
     seeds: options.Seeds = 200,
     language: Annotated[
-        Path | None, typer.Option(help="results of language models, by head_to_head.py --record")
+        list[Path] | None,
+        typer.Option(help="results of language models, by head_to_head.py --record; repeatable"),
     ] = None,
     only: Annotated[str | None, typer.Option(help="only these claims, as in S9,T5")] = None,
     jobs: options.Jobs = None,
@@ -27,5 +28,5 @@ def command(
 ) -> None:
     from rlvr_cli.lab import report
 
-    result = report.claims(out, seeds, language, lists.words(only), jobs)
+    result = report.claims(out, seeds, language or [], lists.words(only), jobs)
     console.result(result.out, result.summary, as_json=json)

@@ -8,8 +8,8 @@ interval decides, or the runs that it needs are missing, it cannot be tested her
 import importlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,10 @@ STEPS = 500
 RATES = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
+BUILT_IN = ""
+Figures = dict[str, list[dict[str, Any]]]
+
+
 class Lab:
     """The data that claims are tested with: runs of small systems, figures of language models."""
 
@@ -40,6 +44,8 @@ class Lab:
         for row in language:
             key = row["spec"], tuple(row["options"])
             self._language.setdefault(key, []).append(row)
+        metrics = (name for rows in self._language.values() for name in rows[0]["metrics"])
+        self.ucc = next((name for name in metrics if name.startswith("ucc@")), "ucc@16")
 
     def run(self, system: System, settings: Settings) -> Trajectories:
         """A run of all seeds, simulated once, together with those at the other of `RATES`."""
@@ -77,7 +83,7 @@ class Lab:
     def language(
         self, spec: str, metric: str, *options: str, at_start: bool = False
     ) -> dict[int, float]:
-        """A held-out metric of each seed's run on the built-in task; pass rates in points."""
+        """A held-out metric of each seed's run of a language model; pass rates in points."""
         scale = 100 if metric.startswith("pass@") else 1
         return {
             row["seed"]: scale * row["metrics"][metric][0 if at_start else 1]
@@ -125,22 +131,22 @@ class Claim:
     def ours(self) -> bool:
         return self.source.startswith("ours")
 
+    @property
+    def of_language(self) -> bool:
+        return "built-in task" in self.test
+
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """A claim with the checks that were computed for it."""
+    """A claim with the checks that were computed for it, and those of `models` beside."""
 
     claim: Claim
     checks: tuple[Check, ...]
+    models: Mapping[str, tuple[Check, ...]] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
-        states = [c.state for c in self.checks]
-        if states and all(state == "holds" for state in states):
-            return VERDICTS[0]
-        if "holds" in states:
-            return VERDICTS[1]
-        return VERDICTS[2] if "fails" in states else VERDICTS[3]
+        return verdict(self.checks)
 
     @property
     def rates(self) -> tuple[list[float], list[float], list[float]]:
@@ -149,6 +155,15 @@ class ClaimResult:
         states = {rate: {c.state for c in self.checks if c.rate == rate} for rate in tried}
         full = [rate for rate in tried if states[rate] == {"holds"}]
         return tried, full, [r for r in tried if "holds" in states[r] and r not in full]
+
+
+def verdict(checks: Sequence[Check]) -> str:
+    states = [c.state for c in checks]
+    if states and all(state == "holds" for state in states):
+        return VERDICTS[0]
+    if "holds" in states:
+        return VERDICTS[1]
+    return VERDICTS[2] if "fails" in states else VERDICTS[3]
 
 
 def tally(findings: Sequence[ClaimResult]) -> str:
@@ -169,22 +184,34 @@ def papers() -> dict[str, tuple[str, list[Claim]]]:
 
 
 def tested(
-    paper: str, seeds: int, language: Path | None, only: Sequence[str] = ()
-) -> dict[str, tuple[Check, ...]]:
-    """The checks of a paper's claims, or of `only` some of them, by the claim's key."""
-    lab = Lab(seeds, figures_of(language))
-    claims = [claim for claim in papers()[paper][1] if not only or claim.key in only]
-    return {c.key: tuple(c.checks(lab)) if c.checks else () for c in claims}
+    paper: str, seeds: int, figures: Figures | None = None, only: Sequence[str] = ()
+) -> dict[str, dict[str, tuple[Check, ...]]]:
+    """The checks of a paper's claims, or of `only` some, by the claim's key and the model."""
+    figures = {BUILT_IN: []} | (figures or {})
+    labs = {model: Lab(seeds, rows) for model, rows in figures.items()}
+    return {
+        claim.key: {
+            model: tuple(claim.checks(lab)) if claim.checks else ()
+            for model, lab in labs.items()
+            if claim.of_language or model == BUILT_IN
+        }
+        for claim in papers()[paper][1]
+        if not only or claim.key in only
+    }
 
 
-def figures_of(path: Path | None) -> list[dict[str, Any]]:
-    """The figures of language models in a file that head_to_head.py wrote; none without a file."""
-    if path is None:
-        return []
-    try:
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"`{path}` does not hold the figures of language models: {error}",
-            "write it with `python -P benchmarks/head_to_head.py --record FILE`",
-        ) from error
+def figures_of(paths: Sequence[Path]) -> Figures:
+    """The figures of language models in files that head_to_head.py or head_to_head_lm.py wrote, by
+    model: `BUILT_IN` where a line names none."""
+    figures: Figures = {}
+    for path in paths:
+        try:
+            rows = [json.loads(line) for line in path.read_text().splitlines()]
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"`{path}` does not hold the figures of language models: {error}",
+                "write it with `python -P benchmarks/head_to_head.py --record FILE`",
+            ) from error
+        for row in rows:
+            figures.setdefault(row.get("model", BUILT_IN), []).append(row)
+    return figures

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from rlvr_cli.lab.check import LEVEL
-from rlvr_cli.lab.ledger import LANGUAGE_LEVEL, RATES, ClaimResult, tally
+from rlvr_cli.lab.check import LEVEL, Check
+from rlvr_cli.lab.ledger import LANGUAGE_LEVEL, RATES, ClaimResult, tally, verdict
 
 _STATES = {"holds": "yes", "fails": "no", "open": "undecided"}
 _INTRO = """\
@@ -20,14 +20,19 @@ interval is not random.
 - Language models: the built-in task, 0.46 million parameters, answers of eight tokens, 20 \
 steps, the runs of [head-to-head](head-to-head.md) (`docs/head-to-head.jsonl`): one learning rate \
 (2e-4) and five seeds unless a line says otherwise, {language:.0%} t-intervals of differences \
-paired by seed. What fails here may hold at the papers' scale, and vice versa. \
-[The same checks on SmolLM2-135M](head-to-head-lm.md#what-the-papers-say) are on a page of their \
-own.
+paired by seed. What fails here may hold at the papers' scale, and vice versa.
+{others}\
 - The bounds were in the code (`rlvr_cli/lab/claims/`) before the numbers were computed; the \
 range of learning rates was widened afterwards. **holds**: the interval of every check is within \
 its bounds; **holds in part**: that of some checks; **does not hold**: that of none, and at least \
 one is on the wrong side; **cannot be tested here**: no interval decides, or the runs that it \
 needs do not exist. With so many intervals, a few miss the true value.
+"""
+
+_OTHERS = """\
+- {models}: the same checks of the claims about language models, with the same bounds. \
+[head-to-head-lm.md](head-to-head-lm.md) describes these runs. A verdict is of the checks whose \
+runs exist.
 """
 
 
@@ -37,19 +42,22 @@ def page(
     """The counts, an index of all verdicts, then each claim with its test and numbers."""
     findings = [finding for _, group in papers.values() for finding in group]
     own = ", ".join(f.claim.key for f in findings if f.claim.ours)
+    models = list(dict.fromkeys(model for f in findings for model in f.models))
     intro = _INTRO.format(
         command=command, total=sum(not f.claim.ours for f in findings), counts=tally(findings),
         ours=f" Not counted: questions of ours, which no paper claims ({own})." if own else "",
         seeds=seeds, rates=_rates(RATES), level=LEVEL, language=LANGUAGE_LEVEL,
+        others=_OTHERS.format(models=" and ".join(models)) if models else "",
     )  # fmt: skip
     parts = [intro]
     for title, group in papers.values():
         rows = [
             f"| [{f.claim.key}](#{f.claim.key.lower()}) | {f.claim.statement} | {f.verdict} "
-            f"| {_at(f)} |"
+            f"| {_at(f)} |{''.join(f' {_of(f, model)} |' for model in models)}"
             for f in group
         ]
         heads = ["| | claim | here | at rates |", "|---|---|---|---|"]
+        heads = [heads[0] + "".join(f" {m} |" for m in models), heads[1] + "---|" * len(models)]
         parts.append("\n".join([f"## {title}\n", *heads, *rows]))
     parts.append("# Tests and numbers")
     parts += [entry(finding) for finding in findings]
@@ -84,11 +92,24 @@ def entry(finding: ClaimResult) -> str:
     if claim.checks is not None and not finding.checks:
         lines.append("The runs that it needs do not exist.")
     if finding.checks:
-        heads = "| check | number | holds if | n | |\n|---|---|---|---|---|"
-        rows = [
-            f"| {c.statement} | {c.number} | {c.bounds} | {'' if c.exact else c.n} "
-            f"| {_STATES[c.state]} |"
-            for c in finding.checks
-        ]
-        lines.append("\n".join([heads, *rows]))
+        lines.append(_numbers(finding.checks))
+    for model, checks in finding.models.items():
+        if checks:
+            lines += [f"{model}: **{verdict(checks)}**.", _numbers(checks)]
     return "\n\n".join(lines)
+
+
+def _of(finding: ClaimResult, model: str) -> str:
+    """The verdict of another model; empty where it has no run that the claim needs."""
+    checks = finding.models.get(model)
+    return verdict(checks) if checks else ""
+
+
+def _numbers(checks: Sequence[Check]) -> str:
+    heads = "| check | number | holds if | n | |\n|---|---|---|---|---|"
+    rows = [
+        f"| {c.statement} | {c.number} | {c.bounds} | {'' if c.exact else c.n} "
+        f"| {_STATES[c.state]} |"
+        for c in checks
+    ]
+    return "\n".join([heads, *rows])

@@ -125,7 +125,7 @@ def _checks(groups: Mapping[str, Sequence[Check]]) -> Table:
 
 
 def claims(
-    out: Path, seeds: int, language: Path | None, only: Sequence[str], jobs: int | None
+    out: Path, seeds: int, language: Sequence[Path], only: Sequence[str], jobs: int | None
 ) -> LabResult:
     """Tests every claim, or `only` some, reports the verdicts, and writes the page."""
     papers = ledger.papers()
@@ -133,14 +133,12 @@ def claims(
     known = [key for group in keys.values() for key in group]
     if unknown := [key for key in only if key not in known]:
         raise UsageError(f"there is no claim `{unknown[0]}`", f"the claims are {', '.join(known)}")
-    if language:
-        ledger.figures_of(language)  # fails now if the file cannot be read
     asked = [name for name, group in keys.items() if not only or set(only) & set(group)]
-    work = partial(_tested, seeds=seeds, language=language, only=only)
+    work = partial(_tested, seeds=seeds, figures=ledger.figures_of(language), only=only)
     done = {}
     for name, checked in side_by_side(work, asked, jobs or (1 if only else None)):
         _, group = papers[name]
-        done[name] = [ledger.ClaimResult(c, checked[c.key]) for c in group if c.key in checked]
+        done[name] = [_result(claim, checked[claim.key]) for claim in group if claim.key in checked]
         if not only:
             console.say(f"{name}: {ledger.tally(done[name])}")
     findings = [finding for name in asked for finding in done[name]]
@@ -148,14 +146,19 @@ def claims(
         for finding in findings:
             console.say(f"{finding.claim.key}. {finding.claim.statement}: {finding.verdict}")
         console.stderr().print(_checks({f.claim.key: f.checks for f in findings}))
-    words = ["rlvr lab claims", f"--seeds {seeds}"] + [f"--language {language}"] * bool(language)
+    words = ["rlvr lab claims", f"--seeds {seeds}", *(f"--language {path}" for path in language)]
     words += [f"--only {','.join(only)}"] * bool(only)
     by_paper = {name: (papers[name][0], done[name]) for name in asked}
     atomic.write_atomic(out, markdown.page(by_paper, seeds=seeds, command=" ".join(words)).encode())
     return LabResult(out, {"verdicts": {f.claim.key: f.verdict for f in findings}})
 
 
+def _result(claim: ledger.Claim, checked: dict[str, tuple[Check, ...]]) -> ledger.ClaimResult:
+    others = {model: checks for model, checks in checked.items() if model != ledger.BUILT_IN}
+    return ledger.ClaimResult(claim, checked[ledger.BUILT_IN], others)
+
+
 def _tested(
-    paper: str, seeds: int, language: Path | None, only: Sequence[str]
-) -> tuple[str, dict[str, tuple[Check, ...]]]:
-    return paper, ledger.tested(paper, seeds, language, only)
+    paper: str, seeds: int, figures: ledger.Figures, only: Sequence[str]
+) -> tuple[str, dict[str, dict[str, tuple[Check, ...]]]]:
+    return paper, ledger.tested(paper, seeds, figures, only)

@@ -66,16 +66,16 @@ def test_there_are_claims_of_five_papers_each_with_a_key_and_a_test_or_a_reason(
 
 
 def test_claims_without_chance_are_tried():
-    made = ledger.tested("apmpo", 2, None, ["P1", "P2", "P3", "P5", "P12"])
-    assert [[c.state for c in made[key]] for key in made] == [
+    made = ledger.tested("apmpo", 2, only=["P1", "P2", "P3", "P5", "P12"])
+    assert [[c.state for c in found[ledger.BUILT_IN]] for found in made.values()] == [
         ["holds"], ["holds"], ["fails"], ["holds"] * 3, [],
     ]  # fmt: skip
-    (found,) = ledger.tested("quatro", 2, None, ["Q1"]).values()
-    assert [c.state for c in found] == ["holds"] * 3
+    (found,) = ledger.tested("quatro", 2, only=["Q1"]).values()
+    assert [c.state for c in found[ledger.BUILT_IN]] == ["holds"] * 3
 
 
 def test_a_claim_of_a_small_system_is_tried_with_few_seeds():
-    (checks,) = ledger.tested("iac-dlc", 6, None, ["S18"]).values()
+    checks = ledger.tested("iac-dlc", 6, only=["S18"])["S18"][ledger.BUILT_IN]
     assert [c.state for c in checks if c.rate == 1] == ["holds"] * 3 and checks[0].n == 6
     assert {c.rate for c in checks} == set(ledger.RATES)
 
@@ -92,7 +92,7 @@ def rows(tmp_path, *values):
 
 def test_language_models_are_compared_seed_by_seed(tmp_path):
     path = rows(tmp_path, ("grpo", (0.5, 0.6, 0.7)), ("apo", (0.52, 0.62, 0.721)))
-    lab = Lab(2, ledger.figures_of(path))
+    lab = Lab(2, ledger.figures_of([path])[ledger.BUILT_IN])
     (made,) = lab.better("points", "apo", "grpo", "pass@1")
     assert made.mean == pytest.approx(2.0333, abs=1e-3) and made.state == "holds" and made.n == 3
     assert lab.better("points", "apo", "dapo", "pass@1") == []
@@ -106,29 +106,47 @@ def test_figures_that_cannot_be_read_are_an_error(tmp_path):
     (tmp_path / "bad").write_text("{")
     for name in ("bad", "absent"):
         with pytest.raises(DataError, match=name):
-            ledger.figures_of(tmp_path / name)
+            ledger.figures_of([tmp_path / name])
+
+
+def test_other_models_are_judged_on_the_claims_about_language_models(tmp_path):
+    path = rows(tmp_path, ("grpo", (0.5, 0.6)), ("apo", (0.52, 0.62)))
+    other = [json.loads(line) | {"model": "other"} for line in path.read_text().splitlines()]
+    (tmp_path / "o.jsonl").write_text("".join(json.dumps(row) + "\n" for row in other[:3]))
+    figures = ledger.figures_of([path, tmp_path / "o.jsonl"])
+    assert {name: len(found) for name, found in figures.items()} == {"": 4, "other": 3}
+    found = ledger.tested("apo", 2, figures, ["A10", "A5"])
+    assert [len(checks) for checks in found["A10"].values()] == [1, 0]  # one seed is no interval
+    assert list(found["A5"]) == [ledger.BUILT_IN]
 
 
 def test_the_page_counts_and_shows_every_check():
-    group = [ClaimResult(CLAIM, (YES, OPEN)), ClaimResult(CLAIM, ()), ClaimResult(OURS, (YES,))]
+    beside = ClaimResult(CLAIM, (YES, OPEN), {"a model": (OPEN,), "another": ()})
+    group = [beside, ClaimResult(CLAIM, ()), ClaimResult(OURS, (YES,))]
     found = {"x": ("A paper", group)}
     page = markdown.page(found, seeds=7, command="rlvr lab claims")
     assert "2 claims: 0 hold, 1 holds in part, 0 do not hold, 1 cannot be tested here" in page
     assert "Not counted: questions of ours, which no paper claims (X2)." in page
-    assert "| [X1](#x1) | It does | holds in part |  |" in page
-    assert "| [X2](#x2) | It does so twice | holds |  |" in page
+    assert "| | claim | here | at rates | a model | another |\n|---|---|---|---|---|---|" in page
+    assert "| [X1](#x1) | It does | holds in part |  | cannot be tested here |  |" in page
+    assert "| [X2](#x2) | It does so twice | holds |  |  |  |" in page
     assert "| yes | 1 | above 0 |  | yes |" in page and "| undecided |" in page
+    assert "- a model and another: the same checks" in page
+    assert "a model: **cannot be tested here**.\n\n| check |" in page and "another: **" not in page
 
 
 def test_the_page_in_docs_is_of_these_claims_and_figures():
     page = (ROOT / "docs/claims.md").read_text()
-    lab = Lab(2, ledger.figures_of(ROOT / "docs/head-to-head.jsonl"))
+    files = [ROOT / "docs/head-to-head.jsonl", ROOT / "docs/head-to-head-lm.jsonl"]
+    figures = ledger.figures_of(files)
     claims = [claim for _, group in ledger.papers().values() for claim in group]
     assert re.findall(r"^### (\w+)$", page, re.M) == [claim.key for claim in claims]
+    labs = {model: Lab(2, rows) for model, rows in figures.items()}
     for claim in claims:
-        if claim.checks is None or "built-in task" in claim.test:
-            checks = claim.checks(lab) if claim.checks else ()
-            assert markdown.entry(ClaimResult(claim, tuple(checks))) in page
+        if claim.checks is None or claim.of_language:
+            checked = {m: tuple(claim.checks(lab)) for m, lab in labs.items() if claim.checks}
+            here = checked.pop(ledger.BUILT_IN, ())
+            assert markdown.entry(ClaimResult(claim, here, checked)) in page
         else:  # trained anew by `rlvr lab claims` alone
             assert f"### {claim.key}\n\n**{claim.statement}** ({claim.source}): " in page
             assert f"\nTest: {claim.test}.\n" in page and claim.why in page

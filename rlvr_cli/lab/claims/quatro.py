@@ -154,10 +154,10 @@ CLAIMS = [
           "of 3e-4 it keeps more entropy than delta 0.1 and 0.01 do."),
     Claim("Q12", "Table 3", "More different solutions than GRPO, GPG, GMPO and GSPO",
           "built-in task, 20 steps, UCC@16",
-          lambda lab: against(lab, "ucc@16", ("grpo", "gpg", "gmpo", GSPO))),
+          lambda lab: against(lab, lab.ucc, ("grpo", "gpg", "gmpo", GSPO))),
     Claim("Q13", "Fig. 4a", "With five epochs it stays ahead where GSPO and GRPO lose",
           "built-in task, 20 steps, 5 epochs: pass@1, entropy, UCC@16", lambda lab: [
-              c for m in ("pass@1", "entropy", "ucc@16")
+              c for m in ("pass@1", "entropy", lab.ucc)
               for c in against(lab, m, ("grpo", GSPO), *EPOCHS)]),
     Claim("Q14", "Fig. 4b", "With three times the rate it is more accurate and more diverse",
           "built-in task, 20 steps", lambda lab: [
