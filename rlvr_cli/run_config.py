@@ -13,6 +13,16 @@ from rlvr_cli.errors import UsageError
 from rlvr_cli.specs import foreign, option_types
 
 RECIPES = Path(__file__).parent / "recipes"
+# Options that decide no row. A step that was begun keeps its own where they are stored with it.
+MAY_CHANGE = (
+    *("steps", "keep", "keep_weights", "eval_every", "save_every", "max_error_rate"),
+    "prompts_per_part",
+)
+# Paths that the run reads, and the names of their digests in inputs.json.
+MAY_MOVE = {
+    "model": "policy", "prompts": "prompts", "heldout": "heldout", "memory_model": "memory_model",
+    "schedule_of": "schedule",
+}  # fmt: skip
 
 
 def load(

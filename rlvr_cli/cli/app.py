@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rlvr_cli import __version__, errors
-from rlvr_cli.cli import added, checkout, faults, options, placing, usage
+from rlvr_cli.cli import added, checkout, faults, followed, options, placing, usage
 from rlvr_cli.runtime import distributed, signals
 from rlvr_cli.specs import trust, user_code
 from rlvr_cli.storage import disk, moved
@@ -215,7 +215,7 @@ def _run(arguments: list[str]) -> int:
         if usage.is_help(error):
             print(error.format_message(), file=sys.stderr)
         else:
-            console.error(*usage.explained(error, _called(arguments)))
+            console.error(*usage.explained(error, _called(arguments), followed.run_of(arguments)))
         return errors.USAGE
     except Exception as error:
         if os.environ.get("RLVR_DEBUG"):

@@ -3,8 +3,10 @@
 import difflib
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from rlvr_cli.cli import followed
 from rlvr_cli.specs import foreign
 
 _EXAMPLE = re.compile(r"^ {4}(\S.*)$", re.MULTILINE)
@@ -15,18 +17,19 @@ def is_help(error: Any) -> bool:
     return type(error).__name__ == "NoArgsIsHelpError"
 
 
-def explained(error: Any, commands: Sequence[str]) -> tuple[str, str]:
+def explained(error: Any, commands: Sequence[str], run: Path | None = None) -> tuple[str, str]:
     """The message and the hint of an error of typer.
 
-    `commands` are the command that was called and the folder of it, where the error knows of none.
+    `commands` are the command that was called and the folder of it, where the error knows of none;
+    `run` is what it was to follow.
     """
     context = getattr(error, "ctx", None)
     name = context.command_path if context else " ".join(["rlvr", *commands])
-    message_and_hint = _unknown(error, name) or _missing(error, name)
+    message_and_hint = _unknown(error, name, run) or _missing(error, name)
     return message_and_hint or (error.format_message(), f"see `{name} --help`")
 
 
-def _unknown(error: Any, name: str) -> tuple[str, str] | None:
+def _unknown(error: Any, name: str, run: Path | None) -> tuple[str, str] | None:
     """Of an option that a command does not have, and the one that was meant."""
     option = getattr(error, "option_name", None)
     if option is None or not error.ctx:
@@ -34,6 +37,8 @@ def _unknown(error: Any, name: str) -> tuple[str, str] | None:
     known = {flag for param in error.ctx.command.params for flag in param.opts}
     near = foreign.flags(option, known) or difflib.get_close_matches(option, sorted(known), n=2)
     message = f"`{name}` has no option `{option}`"
+    if run and (instead := followed.instead(run, option)):
+        return message, instead
     if not near:
         return message, f"see `{name} --help`"
     return message, f"did you mean {' or '.join(f'`{flag}`' for flag in near)}?"

@@ -216,7 +216,7 @@ class _BranchMaker:
         inputs[branch_origins.INPUT] = branch_origins.keep(folder, [origin, *earlier])
         directory = RunDirectory(folder)
         with directory.lock_and_check_config(config):
-            directory.check_inputs(inputs)
+            directory.keep_inputs(inputs)
         metrics_log.write(folder, self._records(branch, directory))
 
     def _records(self, branch: Branch, directory: RunDirectory) -> list[Record]:

@@ -18,7 +18,7 @@ from rlvr_cli import run_config
 from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.config import RunConfig
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.loop import branch_checks, setup, stored_config
+from rlvr_cli.loop import branch_checks, input_places, setup, stored_config
 from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.specs import trust
 from rlvr_cli.stages import score
@@ -102,7 +102,7 @@ def plan(
     """
     own = _config(run)
     branch_checks.require_outside(run, out)
-    setup.require_places(run, own)
+    input_places.require(run, own)
     is_decoupled = objectives.build(own.train.algo).decoupled
     branch_checks.require_step(RunDirectory(run, with_memory=is_decoupled), at, own)
     steps = own.train.steps if steps is None else steps

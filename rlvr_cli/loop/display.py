@@ -14,7 +14,7 @@ from rlvr_cli.algorithms import objective
 from rlvr_cli.config import RunConfig
 from rlvr_cli.errors import UsageError
 from rlvr_cli.evaluation import compare, pass_at_k
-from rlvr_cli.loop import by_source, launching, setup
+from rlvr_cli.loop import by_source, input_places, launching, setup
 from rlvr_cli.loop.following import Others
 from rlvr_cli.loop.launching import Places
 from rlvr_cli.loop.run_directory import RunDirectory
@@ -140,7 +140,7 @@ def train(
     With `places` it starts the processes that sample and score; with `others` it has some.
     """
     if places:
-        setup.require_places(out, config)
+        input_places.require(out, config)
         config, said = setup.settled(config, len(places.samplers))
         console.remark("train", *said)
         with launching.started(out, places) as others:
@@ -149,7 +149,7 @@ def train(
     console.say(f"train: {objective.canonical(config.train.algo)} -> `{out}`")
     given = (config.train.prompts, config.train.heldout)
     console.reads(*filter(task_prompts.directory, given))
-    setup.require_places(out, config)
+    input_places.require(out, config, follows=others is not None)
     config, said = setup.settled(config)
     policy = policies.resolve(config.train.model)
     console.remark("train", *said, *setup.prompt_remarks(config, policy))

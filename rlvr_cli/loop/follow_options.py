@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from rlvr_cli import config
-from rlvr_cli.cli import launch
+from rlvr_cli.cli import followed, launch
 from rlvr_cli.cli.added import Command, taking
 from rlvr_cli.errors import UsageError
 
@@ -111,7 +111,7 @@ def _follows(command: Command, follow: Command, *, added: dict[str, Any] | None 
         for other in sorted(given):
             raise UsageError(
                 f"--follow takes all from its run, and `{other.replace('_', '-')}` was given",
-                "leave it out, or leave --follow out",
+                followed.instead(run, other) or "leave it out, or leave --follow out",
             )
         return follow(run, **{name: values[name] for name in names})
 

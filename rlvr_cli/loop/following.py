@@ -14,7 +14,7 @@ from rlvr_cli import run_config
 from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.config import RunConfig
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.loop import preflight, published, schedule, stored_config, waiting
+from rlvr_cli.loop import input_places, preflight, published, schedule, stored_config, waiting
 from rlvr_cli.loop.reader import Reader
 from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.loop.sampler import Sampler
@@ -72,6 +72,7 @@ def join(path: Path, name: str) -> Followed:
     config = replace(config, rollout=prompt_options.resolved(config.rollout))
     decoupled = objectives.build(config.train.algo).decoupled
     preflight.check_following(config, decoupled=decoupled)
+    input_places.require(path, config, follows=True)
     train, inputs = config.train, kept[1]
     prompts = Shards.open(task_prompts.directory(train.prompts) or path / "prompts" / "train")
     policy = policies.resolve(train.model)
@@ -218,6 +219,8 @@ class _Sampling:
         if planned > newest:
             return False  # the trainer publishes it again
         if not run.is_complete(step, "rollouts") and not self._is_intact(planned, newest):
+            if planned == newest:
+                return None  # of a run that goes on after its last step, or there is a newer one
             console.say(
                 f"`{out}` was begun with the policy of step {planned}, whose weights are gone: it "
                 f"is begun again with that of step {newest}"
@@ -244,16 +247,16 @@ class _Sampling:
         return rollouts is not None
 
     def _is_intact(self, step: int, newest: int) -> bool:
-        """Whether a policy's weights are as they were published; an error if the newest's are not.
+        """Whether a policy's weights are as they were published; they are read once.
 
-        They are read once.
+        An error if those of the newest are damaged: they may be gone for a while only.
         """
         if step in self._intact and published.is_there(self._run.path, step):
             return True
         try:
             published.require_intact(self._run.path, step)
         except DataError:
-            if step == newest:
+            if step == newest and published.is_there(self._run.path, step):
                 raise
             return False
         self._intact.add(step)

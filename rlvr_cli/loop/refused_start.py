@@ -21,7 +21,8 @@ def absent(run: Path) -> list[Path]:
 def undone(run: Path, fresh: list[Path]) -> Iterator[None]:
     """Removes what is `fresh` of a new run that has too little memory or disk, or other faults.
 
-    What is sampled stays, and so does a run that others may have joined: of that nothing is fresh.
+    What is sampled stays, and so does a run that others may have joined: of that nothing is fresh,
+    as `keep_inputs` lets them join, after all that can be refused.
     """
     try:
         yield

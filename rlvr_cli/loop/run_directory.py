@@ -23,8 +23,9 @@ from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.evaluation import pass_at_k
 from rlvr_cli.loop import by_source, schedule, stored_config
 from rlvr_cli.loop.memory_state import MemoryState
-from rlvr_cli.loop.stored_config import MAY_CHANGE, MAY_MOVE, decides, meaning
+from rlvr_cli.loop.stored_config import decides, meaning
 from rlvr_cli.models import policy as policies
+from rlvr_cli.run_config import MAY_CHANGE, MAY_MOVE
 from rlvr_cli.storage import atomic, fetched, locks, metrics_log, part_writer, run_folders, writer
 from rlvr_cli.storage.run_folders import CONFIG, kept
 from rlvr_cli.storage.shards import MANIFEST, Shards, read_sealed
@@ -135,8 +136,11 @@ class RunDirectory:
         """Whether an option is a path whose content is compared by its digest."""
         return MAY_MOVE.get(name) in self.require_inputs({})
 
-    def check_inputs(self, inputs: dict[str, str]) -> None:
-        """Keeps the digests of what the run reads, or refuses to resume with other content."""
+    def keep_inputs(self, inputs: dict[str, str]) -> None:
+        """Keeps the digests of what the run reads, or refuses to resume with other content.
+
+        With this the run has begun: others may join it.
+        """
         known = self.require_inputs(inputs)
         atomic.write_atomic(self.path / INPUTS, atomic.pretty_json(known))
         if self._text:  # another one is stored once its inputs are known to be the same

@@ -6,7 +6,7 @@ The main process prepares the directory first; the others wait, then open what i
 import contextlib
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rlvr_cli import registry
@@ -14,7 +14,7 @@ from rlvr_cli.algorithms import objective as objectives
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.errors import DataError
-from rlvr_cli.loop import alike, evaluations, preflight, refused_start, schedule
+from rlvr_cli.loop import alike, evaluations, input_places, preflight, refused_start, schedule
 from rlvr_cli.loop.following import Others
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.policy_state import PolicyState
@@ -23,7 +23,7 @@ from rlvr_cli.loop.run_directory import LOCK, RunDirectory
 from rlvr_cli.loop.sampler import Sampler
 from rlvr_cli.loop.schedule import Schedule
 from rlvr_cli.loop.timer import Timer
-from rlvr_cli.models import chat, hub, memory_model, policy as policies, prompt_options
+from rlvr_cli.models import chat, memory_model, policy as policies, prompt_options
 from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import distributed
@@ -40,7 +40,7 @@ from rlvr_cli.stages import (
     train_step,
 )
 from rlvr_cli.stages.selection import Selection
-from rlvr_cli.storage import atomic, branch_origins, fetched, moved, run_folders
+from rlvr_cli.storage import atomic, branch_origins, fetched, moved
 from rlvr_cli.storage.atomic import Syncing
 from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import Shards
@@ -63,11 +63,15 @@ class Setup:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a run reads: prompts and, with DLC, the memory model that it starts from."""
+    """What a run reads: prompts and, with DLC, the memory model that it starts from.
+
+    `digests` are of all that it reads, by their names in inputs.json.
+    """
 
     prompts: Shards
     heldout: Shards | None
     memory_model: Policy | None
+    digests: dict[str, str] = field(default_factory=dict)
 
 
 def settled(config: RunConfig, samplers: int = 1) -> tuple[RunConfig, list[str]]:
@@ -89,7 +93,7 @@ def check(path: Path, config: RunConfig, *, follows: bool = False) -> Setup:
 
     In a run that `follows`, other processes write the rollouts and scores.
     """
-    require_places(path, config)
+    input_places.require(path, config)
     config = replace(config, rollout=prompt_options.resolved(config.rollout))
     config, _ = settled(config)
     objective = objectives.build(config.train.algo)
@@ -129,25 +133,6 @@ def check(path: Path, config: RunConfig, *, follows: bool = False) -> Setup:
     return Setup(config, directory, world, objective, sampling, initial_policy, planned)
 
 
-def require_places(run: Path, config: RunConfig) -> None:
-    """An error that names the flag for what a run that was begun reads and that is not there."""
-    if not run_folders.is_run(run):
-        return
-    train = config.train
-    named = hub.is_name(train.model) or train.model in policies.BUILTINS
-    model = "" if named else train.model
-    own = {"prompts": train.prompts, "heldout": train.heldout}
-    own = {name: given for name, given in own.items() if task_prompts.directory(given)}
-    for name, given in ({"model": model} | own).items():
-        if given and not Path(given).exists():
-            places = (place for place in moved.nearby(run, given) if place.exists())
-            where = given if fetched.is_url(given) else str(next(places, "DIR"))
-            raise DataError(
-                f"`{given}` is not there, the {name} of the run",
-                f"say where: `--{name} {shlex.quote(where)}`",
-            )
-
-
 def dry_run(setup: Setup) -> None:
     """Refuses what the run would refuse once it has begun: other content than it was begun with."""
     if setup.directory.begun() is None:
@@ -170,14 +155,14 @@ def prompt_remarks(config: RunConfig, policy: Policy) -> list[str]:
 def train(path: Path, config: RunConfig, others: Others | None = None) -> Iterator[Record]:
     """Runs the loop or resumes it; one record a step, the first for where it starts.
 
-    With `others` it trains on what they sample and score. Where there are several processes each
-    of them runs this, and the main one writes.
+    With `others` it trains on what they sample and score: they join once its models are loaded.
+    Where there are several processes each of them runs this, and the main one writes.
     """
     if distributed.current().size > 1:
         distributed.start()
         alike.require_configuration(config)
     setup = check(path, config, follows=others is not None)
-    fresh = refused_start.absent(path) if others is None else []
+    fresh = refused_start.absent(path)
     with contextlib.ExitStack() as stack:
         stack.enter_context(atomic.made_folder(path))
         stack.enter_context(moved.forgotten())
@@ -185,8 +170,6 @@ def train(path: Path, config: RunConfig, others: Others | None = None) -> Iterat
             stack.enter_context(setup.directory.lock_and_check_config(setup.config))
             stack.enter_context(refused_start.undone(path, fresh))
             inputs = prepare(setup)
-            if others:
-                others.begin()
         if setup.world.size > 1:
             alike.require_directory(path, setup.directory.path / LOCK)
         if not setup.world.is_main_process:
@@ -197,6 +180,11 @@ def train(path: Path, config: RunConfig, others: Others | None = None) -> Iterat
                 earlier.evaluate(step)
         run = load(setup, inputs, last.step, others)
         stack.callback(run.close)
+        if setup.world.is_main_process:
+            setup.directory.keep_inputs(inputs.digests)
+            if others:
+                fresh.clear()  # nothing is undone once others may have joined
+                others.begin()
         for step in last.evaluations.scored:
             run.score_evaluation(step)
         yield from run.steps(_repaired_seconds(setup, last.step))
@@ -229,8 +217,8 @@ def prepare(setup: Setup) -> Inputs:
     digests |= rewards.origins(train.verifier) if train.verifier else {}
     digests |= registry.origins("rollout", setup.config.rollout.engine)
     digests |= registry.origins("training", setup.config.train_step.trainer)
-    setup.directory.check_inputs(digests)
-    return inputs
+    setup.directory.require_inputs(digests)
+    return replace(inputs, digests=digests)
 
 
 def _prompts(setup: Setup, split: str, given: str) -> Shards:

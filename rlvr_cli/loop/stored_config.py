@@ -15,20 +15,11 @@ from rlvr_cli.algorithms import objective
 from rlvr_cli.config import RunConfig, earlier
 from rlvr_cli.errors import DataError, UserError
 from rlvr_cli.models import engine_choice
+from rlvr_cli.run_config import MAY_CHANGE, MAY_MOVE
 from rlvr_cli.storage import atomic, manifest, metrics_log
 from rlvr_cli.storage.run_folders import CONFIG, KEPT, kept
 from rlvr_cli.verification.scoring import rewards
 
-# Options that decide no row. A step that was begun keeps its own where they are stored with it.
-MAY_CHANGE = (
-    *("steps", "keep", "keep_weights", "eval_every", "save_every", "max_error_rate"),
-    "prompts_per_part",
-)
-# Paths that the run reads, and the names of their digests in inputs.json.
-MAY_MOVE = {
-    "model": "policy", "prompts": "prompts", "heldout": "heldout", "memory_model": "memory_model",
-    "schedule_of": "schedule",
-}  # fmt: skip
 _SPECS = ("algo", "engine", "trainer", "verifier", "stale_correction")
 _BRING_BACK = "bring the file back, or start another run with --out"
 Tables = dict[str, dict[str, Any]]

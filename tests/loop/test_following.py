@@ -211,6 +211,37 @@ def test_processes_are_started_once_the_run_knows_its_configuration(few, refused
     assert not (tmp_path / "run" / launching.LOGS).exists()
 
 
+@pytest.mark.parametrize("started_by", ["--async", "--follow"])
+def test_a_run_that_is_refused_before_others_may_join_leaves_nothing(
+    started_by, few, rlvr, refused, tmp_path, monkeypatch
+):
+    """Its hints say to begin with other options, which a run that was begun would refuse."""
+    run, usage = tmp_path / "runs" / "run", shutil.disk_usage
+    words = ["train", *few, "--ahead", 1, "--out", run]
+    if started_by == "--async":
+        words.append(started_by)
+    else:
+        (tmp_path / "run.toml").write_text(rlvr(*words, "--dry-run").out)
+        words = ["train-step", "--follow", run, "--config", tmp_path / "run.toml"]
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(path)._replace(free=1 << 20))
+    assert "a checkpoint with the weights for samplers takes" in refused(1, *words)
+    assert not run.parent.exists()
+
+
+def test_a_run_with_more_steps_than_it_had_is_joined_before_its_trainer_starts(followed, tmp_path):
+    """The weights of the newest policy are gone by then: the trainer publishes them again."""
+    run = tmp_path / "run"
+    shutil.copytree(followed, run)
+    config = run / "config.toml"
+    config.write_text(config.read_text().replace("steps = 4", "steps = 5", 1))
+    sampler = Command(tmp_path / "sampler", "rollout", "--follow", run)
+    scorer = Command(tmp_path / "scorer", "score", "--follow", run)
+    until(lambda: "waiting for a policy from the trainer" in sampler.said(), [sampler])
+    trainer = Command(tmp_path / "trainer", "train-step", "--follow", run)
+    assert [one.wait() for one in (sampler, scorer, trainer)] == [0, 0, 0], sampler.said()
+    assert len(staleness(run)) == 5
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -233,6 +264,36 @@ def test_followers_take_the_options_of_their_run(followed, refused, tmp_path):
     assert "begun with --ahead 1" in refused(2, "rollout", "--follow", followed, "--ahead", 2)
     said = refused(2, "train-step", "--follow", tmp_path / "none")
     assert "is not a run yet" in said and "--config FILE" in said
+
+
+def test_options_that_the_run_decides_are_refused_with_the_place_to_set_them(
+    followed, refused, rlvr, tmp_path
+):
+    run = tmp_path / "run"
+    shutil.copytree(followed, run)
+    said = refused(2, "train-step", "--follow", run, "--steps", 3)
+    assert "no option `--steps`" in said and f"set `steps` in `{run / 'config.toml'}`" in said
+    said = refused(2, "train-step", f"--follow={run}", "--learning-rate", 1)
+    assert "another value needs another run" in said
+    said = refused(2, "rollout", "--follow", tmp_path / "new", "-n", 2)
+    assert "set `num_generations` in the TOML file that begins the run" in said
+    assert "leave --follow out" in refused(2, "rollout", "--follow", run, "--out", tmp_path / "o")
+
+
+def test_prompts_that_moved_are_named_where_followers_read_it(
+    followed, few, refused, rlvr, tmp_path
+):
+    run, config = tmp_path / "run", tmp_path / "run" / "config.toml"
+    shutil.copytree(followed, run)
+    prompts = few[few.index("--prompts") + 1]
+    shutil.copytree(prompts, tmp_path / "moved")
+    config.write_text(config.read_text().replace(prompts, str(tmp_path / "gone")))
+    for words in (["train-step"], ["rollout"], ["score"]):
+        said = refused(3, *words, "--follow", run)
+        assert f'say where: `prompts = "DIR"` in `{config}`' in said
+    config.write_text(config.read_text().replace(str(tmp_path / "gone"), str(tmp_path / "moved")))
+    for words in (["rollout"], ["score"], ["train-step"]):
+        assert rlvr(*words, "--follow", run).code == 0
 
 
 @pytest.mark.parametrize("command", ["rollout", "score"])
