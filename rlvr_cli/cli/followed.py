@@ -21,7 +21,7 @@ def run_of(arguments: list[str]) -> Path | None:
 
 def instead(run: Path, name: str) -> str | None:
     """Where the run that is followed has an option; None of an option that no run has."""
-    named = {f.name: f for table in fields(RunConfig) for f in fields(type(table.default))}
+    named = {f.name for options in vars(RunConfig()).values() for f in fields(options)}
     key = name.lstrip("-").replace("-", "_")
     if key not in named:
         return None

@@ -1,6 +1,7 @@
 """Whether a directory, or all of a run, is as it was written."""
 
 import contextlib
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,7 @@ def _directories(path: Path) -> list[Path]:
 def _of_run(path: Path) -> list[DataError]:
     """Errors about damaged files of the run itself."""
     damaged = []
-    resume = f"resume `rlvr train --out {path}`, which repairs it"
+    resume = f"resume `rlvr train --out {shlex.quote(str(path))}`, which repairs it"
     try:
         begun = RunDirectory(path)
         begun.begun()

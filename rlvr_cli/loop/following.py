@@ -6,6 +6,7 @@ when its rollouts are complete, and trained on when its scores are.
 """
 
 import contextlib
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,7 +58,7 @@ class Followed:
 
 def join(path: Path, name: str) -> Followed:
     """The run at `path`, once its trainer has begun it."""
-    how = f"`rlvr train-step --follow {path} --config FILE` begins it"
+    how = f"`rlvr train-step --follow {shlex.quote(str(path))} --config FILE` begins it"
     if path.is_file() or (path / MANIFEST).exists():  # which no trainer will make a run
         raise DataError(f"`{path}` is no run directory", f"name one: {how}")
     waiting.until(
@@ -189,7 +190,7 @@ class Others:
             return not parent or begun_parents(out).get(parent.kind) == [parent.digest]
 
         stage = "score" if parent else "rollout"
-        how = f"{what}, which `rlvr {stage} --follow {self._run}` makes"
+        how = f"{what}, which `rlvr {stage} --follow {shlex.quote(str(self._run))}` makes"
         waiting.until(self._run, is_complete, how, self._look)
         return Shards.open(out)
 

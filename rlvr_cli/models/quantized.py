@@ -1,6 +1,7 @@
 """Checkpoints with quantized weights: they can be sampled from and dequantized, not trained."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def check_plain(policy: Policy) -> None:
     if how := method(path):
         raise UsageError(
             f"`{path}` has quantized weights ({how}), which cannot be trained",
-            f"dequantize them: `rlvr convert {path} --out DIR`, then --model DIR",
+            f"dequantize them: `rlvr convert {shlex.quote(str(path))} --out DIR`, then --model DIR",
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -87,7 +89,7 @@ def require_correct(
         raise DataError(
             f"`{scores.path}` has a reward but no verdict `correct` for sample {sample} of prompt "
             f"`{prompt_id}`, which this objective needs",
-            f"score it with a verifier: `rlvr score {path} --verifier V`",
+            f"score it with a verifier: `rlvr score {shlex.quote(str(path))} --verifier V`",
         )
 
 

@@ -7,6 +7,7 @@ that leave the directory, numbers that cannot be and types that are others are r
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def remake_hint(directory: Path) -> str:
     run = _run_of(directory)
     if run is None:
         return f"move `{directory}` away and run the command that made it again"
-    resume = f"its `rlvr train --out {run}`"
+    resume = f"its `rlvr train --out {shlex.quote(str(run))}`"
     if directory.parent.parent == run / "steps":
         return _OF_A_STEP.format(resume)
     if directory.parent.parent == run / "eval":
@@ -72,7 +73,7 @@ def remake_part_hint(part: Path) -> str:
     run = _run_of(part.parent)
     if run is None:
         return "run the command that made the directory again; it makes just this part again"
-    resume = f"its `rlvr train --out {run}`"
+    resume = f"its `rlvr train --out {shlex.quote(str(run))}`"
     if part.parent.parent.parent == run / "steps":
         return _OF_A_STEP.format(resume)
     return f"remove it and resume {resume}, which makes it again if its policy still exists"
@@ -81,7 +82,7 @@ def remake_part_hint(part: Path) -> str:
 def remake_checkpoint_hint(update: Path) -> str:
     """The hint about the damaged checkpoint of an update."""
     if run := _run_of(update):
-        resume = f"`rlvr train --out {run}`"
+        resume = f"`rlvr train --out {shlex.quote(str(run))}`"
         return f"{resume} continues without it: from an earlier one if it is the last"
     return "run the command that made it again; it makes the checkpoint again"
 

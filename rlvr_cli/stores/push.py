@@ -225,8 +225,14 @@ def _finish(tree: Tree, store: Store, there: _There) -> None:
     lost = [n for n, file in files.items() if n not in stored or stored[n].size != file.size]
     data = store.read(PUSHING)
     is_ours = data is not None and listings.parse(data, PUSHING).digest == tree.listing.digest
-    if lost or not is_ours:
+    if not is_ours:
         raise _raced(tree, store)
+    if lost:
+        more = f" and {plural.of(len(lost) - 1, 'other file')}" if lost[1:] else ""
+        raise UserError(
+            f"`{store.shown}` does not have `{lost[0]}`{more} as sent from `{tree.folder}`",
+            "run the command again; if the store takes no such name, rename it and add `--update`",
+        )
     for name in there.listed & stored.keys() - files.keys():
         store.remove(name)
     store.write(PUSHED, tree.listing.sealed())

@@ -200,6 +200,8 @@ class Store:
         pieces: dict[str, int] = {}
         if EXTRAS.get(self._scheme) in ("s3", "gcs"):  # which may have 10,000 of them
             pieces["chunksize"] = -(-max(_PIECE, source.stat().st_size // 9000) // _PIECE) * _PIECE
+        if EXTRAS.get(self._scheme) == "azure":
+            azure.widen(self._fs, source.stat().st_size)
         if EXTRAS.get(self._scheme) in ("s3", "azure"):  # each in memory
             pieces["max_concurrency"] = 2
         size = source.stat().st_size

@@ -307,9 +307,9 @@ def test_what_no_trainer_makes_a_run_is_not_waited_for(command, rlvr, refused, t
 
 
 def test_a_sampler_that_comes_before_the_trainer_waits_and_says_for_what(tmp_path):
-    early = Command(tmp_path / "log", "rollout", "--follow", tmp_path / "run")
+    early = Command(tmp_path / "log", "rollout", "--follow", tmp_path / "my run")
     until(lambda: "waiting for the run" in early.said(), [early])
-    assert f"rlvr train-step --follow {tmp_path / 'run'} --config FILE" in early.said()
+    assert f"`rlvr train-step --follow '{tmp_path / 'my run'}' --config FILE`" in early.said()
     os.kill(early.process.pid, signal.SIGKILL)
     early.wait()
 

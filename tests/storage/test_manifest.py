@@ -134,3 +134,14 @@ def test_the_hint_for_a_damaged_directory_loses_nothing_and_works(rlvr, known, t
     assert rlvr(*words).code == 0
     assert (prompts / MANIFEST).read_bytes() == whole
     assert (tmp_path / "away" / "part-00000.parquet").exists()
+
+
+def test_hints_are_commands_that_a_shell_reads_as_meant(tmp_path):
+    run = tmp_path / "my run"
+    (run / "steps" / "000001" / "update").mkdir(parents=True)
+    (run / "inputs.json").touch()
+    command = f"`rlvr train --out '{run}'`"
+    update = run / "steps" / "000001" / "update"
+    assert command in manifest.remake_hint(update)
+    assert command in manifest.remake_part_hint(update / "part-00000.parquet")
+    assert command in manifest.remake_checkpoint_hint(update)

@@ -176,6 +176,18 @@ def test_a_file_that_was_damaged_there_is_found_and_sent_again(bucket, tree):
     assert bucket.read("tree/a.txt") == b"this is a.txt"
 
 
+def test_a_file_that_the_store_does_not_list_as_it_was_sent_is_named(bucket, tree, monkeypatch):
+    """As of WebDAV and Azure, which take some characters of a name for others."""
+    listed = Store.files
+    monkeypatch.setattr(
+        Store, "files", lambda self: {n: f for n, f in listed(self).items() if n != "deep/c.txt"}
+    )
+    with pytest.raises(UserError, match=r"does not have `deep/c\.txt` as sent") as error:
+        send(tree, bucket.url("tree"))
+    assert "rename it and add `--update`" in error.value.hint
+    assert f"tree/{PUSHED}" not in bucket.names()
+
+
 def test_a_second_process_that_pushes_something_else_is_noticed(bucket, tree):
     store = Store(bucket.url("tree"))
 

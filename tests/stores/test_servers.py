@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rlvr_cli.errors import DataError, UsageError, UserError
-from rlvr_cli.stores import pull, push
+from rlvr_cli.stores import azure, pull, push
 from rlvr_cli.stores.store import Store, at
 
 KINDS = ["gcs", "azure", "sftp", "sftp-paramiko", "webdav"]
@@ -184,6 +184,20 @@ def test_a_file_of_several_pieces_arrives_whole(place, tmp_path):
     send(tmp_path / "big", place.url("big"))
     fetch(place.url("big"), tmp_path / "back")
     assert content(tmp_path / "back") == content(tmp_path / "big")
+
+
+@each("azure")
+def test_a_blob_gets_no_more_pieces_than_it_has_room_for(place, tmp_path, monkeypatch):
+    from azure.storage.blob import BlobServiceClient
+
+    monkeypatch.setattr(azure, "MOST_PIECES", 10)  # of 68 MB, which else has 17
+    (tmp_path / "file").write_bytes(os.urandom(1 << 20) * 68)
+    send(tmp_path / "file", place.url("file"))
+    service = BlobServiceClient.from_connection_string(place.connection)
+    sent, waiting = service.get_blob_client(place.bucket, "file").get_block_list()
+    assert len(sent) == 10 and not waiting
+    fetch(place.url("file"), tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "file").read_bytes()
 
 
 @each()

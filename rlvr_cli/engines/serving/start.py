@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -64,7 +65,7 @@ def check(policy: Policy, settings: Settings) -> None:
     if policy.base:
         raise UsageError(
             f"`{policy.name}` holds adapters, and a server takes a complete model",
-            f"merge them with `rlvr convert {policy.name} --out DIR`, and serve that",
+            f"merge them with `rlvr convert {shlex.quote(policy.name)} --out DIR`, and serve that",
         )
     if settings.key_variable and not os.environ.get(settings.key_variable):
         raise UsageError(
