@@ -47,9 +47,10 @@ def equal(gold: str, answer: str, options: Options, depth: int = 0) -> bool:
         decided = False if _is_other_logic(gold, answer) else clocks.equal(gold, answer)
     if decided is not None:
         return decided
-    (gold, domain), (answer, other) = map(trailers.parted, (gold, answer))
-    if domain and other and domain != other:
+    (value, domain), (other, other_domain) = map(trailers.parted, (gold, answer))
+    if domain and other_domain and domain != other_domain:
         return False
+    gold, answer = value, trailers.in_letters_of(gold, value, answer, other)
     again = _again(options, depth)
     for decide in (_equal_in_base, tabular.equal_cases, tabular.equal_matrices, _equal_regions,
                    lists.equal, labelled.equal):  # fmt: skip
@@ -78,7 +79,7 @@ def _rewritten(gold: str, answer: str) -> tuple[str, str]:
         answer = points[1][1]
     if _CONSTANT.search(gold) and not re.search(r"(?<![a-zA-Z])C(?![a-zA-Z])", answer):
         answer = _OTHER_CONSTANT.sub("+ C", answer)
-    return gold, answer
+    return tabular.in_components(gold, answer), tabular.in_components(answer, gold)
 
 
 _IN_SET = re.compile(r"[a-zA-Z]\s*\\in(?![a-zA-Z])\s*(\\\{(?:(?!\\mid|[|:]).)*\\\})")

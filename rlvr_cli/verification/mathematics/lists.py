@@ -69,8 +69,13 @@ def _distinct(texts: list[str]) -> list[str]:
 def _ungrouped(listing: shapes.Listing, text: str, other: shapes.Listing) -> shapes.Listing:
     """Several numbers rather than one with commas of thousands, where the other side is a list."""
     if len(listing.items) == 1 and len(other.items) > 1:
-        return shapes.Listing(shapes.items(text, groups=False), listing.brackets)
+        parts = shapes.items(text, groups=False)
+        if not any(map(_PADDED.fullmatch, parts)):
+            return shapes.Listing(parts, listing.brackets)
     return listing
+
+
+_PADDED = re.compile("0[0-9]+")  # in 1,000 a part of a number and none
 
 
 EITHER = re.compile(r"\\(?:pm|mp)(?![a-zA-Z])")

@@ -30,6 +30,8 @@ _FRAC = re.compile(r"([-+]?)\s*" + _OVER)
 _MIXED = re.compile(r"([-+]?)\s*([0-9]+)\s*" + _OVER)
 _MIXED_SLASH = re.compile(r"([-+]?)\s*([0-9]+)\s+([0-9]+)\s*/\s*([0-9]+)")
 _BASE = re.compile(r"([0-9A-Za-z]+)\s*_\s*\{?\s*([0-9]{1,2})\s*\}?")
+_SET_DIGITS = re.compile(r"\\(?:text|mathrm)\s*\{\s*([0-9A-Za-z]+)\s*\}\s*_")
+_HEXADECIMAL = re.compile("[A-F]{2,}|[a-f]{2,}")
 _NAMED_BASE = re.compile(r"([0-9A-Za-z]+)\s*_\s*\{?\s*(?:\\(?:text|mathrm)\s*\{)?\s*([a-z]+)\s*\}*")
 _REPEATING = re.compile(
     r"([-+]?)([0-9]*)\.([0-9]*)(?:\\(?:overline|bar|dot|overbar)\s*(?:\{\s*([0-9]+)\s*\}|([0-9]))"
@@ -189,7 +191,7 @@ def spelled(text: str) -> Number | None:
 
 def in_base(text: str) -> tuple[str, int] | None:
     """The digits and the base of a numeral such as `1010_2`; None if it is none."""
-    bare = text.replace("(", "").replace(")", "")
+    bare = _SET_DIGITS.sub(r"\1_", text.replace("(", "").replace(")", ""))
     base = 0
     if match := _BASE.fullmatch(bare):
         base = int(match[2])
@@ -201,6 +203,6 @@ def in_base(text: str) -> tuple[str, int] | None:
         int(match[1], base)
     except ValueError:
         return None
-    if match[1].isalpha() and not (base == 16 and match[1].isupper() and len(match[1]) > 1):
+    if match[1].isalpha() and not (base == 16 and _HEXADECIMAL.fullmatch(match[1])):
         return None  # x_1, a_16
     return match[1].upper().lstrip("0") or "0", base

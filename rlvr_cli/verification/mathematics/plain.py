@@ -1,8 +1,9 @@
 r"""Answers as plain text: what does not change a value taken off."""
 
 import re
-import unicodedata
 from fractions import Fraction
+
+from rlvr_cli.verification.mathematics import characters
 
 _TEXT = (
     r"\\(?:text|textbf|textit|textrm|textnormal|textsf|mathrm|mathbf|mathit|mathsf|mbox|bold"
@@ -58,6 +59,11 @@ _CURRENCIES = {
     )
 }
 _SIGNED = re.compile(r"^(?:\\text\s*\{\s*)?(?:minus|negative)\s+(?=[0-9\\}])(?:\s*\})?")
+_SAID = re.compile(
+    r"^\\text\s*\{\s*(?:(?:so|thus|therefore|hence),?\s+)?(?:the\s+)?(?:final\s+|correct\s+)?"
+    r"(?:answer|result|value|solution)s?\s*(?:is|are|equals|=|:)\s*:?\s*\}\s*(?=\S)",
+    re.IGNORECASE,
+)
 _END = ".,;: \t\n"
 _BEFORE = re.compile(
     r"^(?:\\text\s*\{)?\s*(?:approximately|approx\.?|about|roughly|exactly)\s*\}?\s+|^\\(?:approx|sim)(?![a-zA-Z])\s*"
@@ -66,17 +72,6 @@ _BEFORE = re.compile(
 _ROOT = re.compile(
     r"(?:√|(?<![a-zA-Z\\])sqrt(?![a-zA-Z]))\s*(?:([0-9]+(?:\.[0-9]+)?)|\(([^()]*)\))"
 )
-_CHARACTERS = str.maketrans({
-    "−": "-", "–": "-", "×": r"\times ", "·": r"\cdot ", "÷": r"\div ", "π": r"\pi ",
-    "√": r"\sqrt ", "∞": r"\infty ", "∪": r"\cup ", "∩": r"\cap ", "≤": r"\le ", "≥": r"\ge ",
-    "≠": r"\neq ", "∈": r"\in ", "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "∅": r"\emptyset ",
-    "±": r"\pm ", "²": "^2", "³": "^3", "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}",
-    "¾": r"\frac{3}{4}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}", "θ": r"\theta ",
-    "α": r"\alpha ", "β": r"\beta ", "λ": r"\lambda ", "φ": r"\phi ", "ω": r"\omega ",
-    "≈": r"\approx ", "，": ",", "；": ";", "（": "(", "）": ")", "。": ".", "、": ",",
-    "∠": r"\angle ", "△": r"\triangle ", "⟨": r"\langle ", "⟩": r"\rangle ", "％": "%",
-    "…": r"\ldots ", "\u00a0": " ", "\u202f": " ", "\u2009": " ",
-})  # fmt: skip
 _SAME = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -95,10 +90,16 @@ _SAME = [
         (r"\\(?:overline|bar|overrightarrow|vec|widehat|widetilde|overleftrightarrow)\s*"
          r"\{\s*([A-Z]{2,})\s*\}", r"\1"),
         (r"\\(?:vec|mathbf|boldsymbol|bm|hat)\s*\{\s*([a-zA-Z])\s*\}", r"\1"),
+        (r"\\hat\s*\{\s*\\([ij])math\s*\}", r"\1"),
         (r"\*\*", "^"),
         (r"\\var(phi|epsilon|theta)(?![a-zA-Z])", r"\\\1"),
         (r"\\color\s*\{\w+\}|\\textcolor\s*\{\w+\}", ""),
-        (r"\\(?:bf|rm|it|bfseries)(?![a-zA-Z])\s*", ""),
+        (r"\\(?:bf|rm|it|bfseries|tiny|small|normalsize|[lL]arge|LARGE|[hH]uge)(?![a-zA-Z])\s*",
+         ""),
+        (r"\\(?:underline|boldsymbol|bm|emph)\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1"),
+        (r"\\[hv]space\*?\s*\{[^{}]*\}", " "),
+        (r"\s*(?:\\(?:checkmark|blacksquare|qed)(?![a-zA-Z])|[✓✔✅∎■])\s*$", ""),
+        (r"(?<=[0-9])\s*\^\s*(?:\{\s*(?:\\text\s*\{\s*o\s*\}|o)\s*\}|o(?![a-zA-Z]))", r"^\\circ "),
         (r"\\text\s*\{\s*,\s*\}", ","),
         (r"\{([^{}]+?)\s*\\choose\s*([^{}]+?)\}", r"\\binom{\1}{\2}"),
         (r"(?:\{\s*)?([a-zA-Z0-9]+)\s*\\choose\s*([a-zA-Z0-9]+)(?:\s*\})?", r"\\binom{\1}{\2}"),
@@ -107,7 +108,6 @@ _SAME = [
         (r"\\(?:text|mathrm)\s*\{\s*\\infty\s*\}", r"\\infty "),
     )
 ]  # fmt: skip
-_DIGITS = re.compile(r"(?![0-9])\d")  # of other scripts
 _NUMBERED = re.compile(
     r"(?!(?:sin|cos|tan|log|sqrt|exp|mod)\b)[a-zA-Z]{3,}(?:[ ,.'-]+[a-zA-Z0-9']+)+"
 )
@@ -119,6 +119,14 @@ _MEANINGS = {
     "no real solution": r"\emptyset", "no real solutions": r"\emptyset",
     "empty set": r"\emptyset", "the empty set": r"\emptyset", "null set": r"\emptyset",
     "there is no solution": r"\emptyset", "there are no solutions": r"\emptyset",
+    "no solution exists": r"\emptyset", "no solutions exist": r"\emptyset",
+    "there is no real solution": r"\emptyset", "there are no real solutions": r"\emptyset",
+    "no real solution exists": r"\emptyset", "no real solutions exist": r"\emptyset",
+    "no root": r"\emptyset", "no roots": r"\emptyset", "no real root": r"\emptyset",
+    "no real roots": r"\emptyset", "there are no real roots": r"\emptyset",
+    "infinite": r"\infty", "infinitely many": r"\infty", "infinite solutions": r"\infty",
+    "infinitely many solutions": r"\infty", "an infinite number": r"\infty",
+    "an infinite number of solutions": r"\infty",
     "no such number": r"\emptyset", "no such numbers": r"\emptyset",
     "all real numbers": r"\mathbb{R}", "all reals": r"\mathbb{R}", "all real": r"\mathbb{R}",
     "any real number": r"\mathbb{R}", "every real number": r"\mathbb{R}",
@@ -139,9 +147,7 @@ def clean(text: str) -> str:
     mean the same has one spelling.
     """
     text = _ROOT.sub(lambda root: rf"\sqrt{{{root[1] or root[2]}}}", text.strip())
-    text = text.translate(_CHARACTERS).replace("...", r"\ldots ")
-    if not text.isascii():
-        text = _DIGITS.sub(lambda match: str(unicodedata.decimal(match[0])), text)
+    text = characters.in_latex(text).replace("...", r"\ldots ")
     if "\\begin" not in text:
         text = _DOUBLED.sub(r"\\", text).replace("\\\n", " ")
     for _ in range(2):
@@ -156,10 +162,12 @@ def clean(text: str) -> str:
         text = pattern.sub(replacement, text)
     text = _ORDER.sub(lambda sign: {"l": "<", "g": ">"}[sign[1]], text)
     text = " ".join(_SPACES.sub(" ", text).split()).rstrip("\\").rstrip(_END).removeprefix("+")
-    text = _BEFORE.sub("", _SIGNED.sub("-", text))
+    text = _BEFORE.sub("", _SIGNED.sub("-", _SAID.sub("", text)))
     bare = unwrapped(text).casefold().strip("$ ")
     if match := _ALL_BUT.fullmatch(bare):
         return rf"\mathbb{{R}}\setminus\{{{match[1]}\}}"
+    if (alone := _WRAPPED.fullmatch(text)) and "," in alone[1]:
+        text = alone[1].strip()  # a list of words, options or numbers
     return _MEANINGS.get(bare, text)
 
 

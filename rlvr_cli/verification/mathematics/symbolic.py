@@ -22,7 +22,18 @@ _OPAQUE = re.compile(
 
 _DERIVATIVE = re.compile(r"frac\s*\{\s*d(?:\^\{?\d\}?)?\s*[a-zA-Z]\s*\}\s*\{\s*d\s*[a-zA-Z]")
 
+_INDEX = re.compile(r"\\(?:sum|prod)\s*(?:\\limits\s*)?_\s*\{\s*i\s*=")
+_I = re.compile(r"(?<![a-zA-Z\\])i(?![a-zA-Z])")
+
 _MOST_BRACKETS = 80
+
+
+def _with_index(text: str) -> str:
+    """A text whose sums count by `i` with another letter for it, as `i` is the imaginary unit."""
+    if not _INDEX.search(text):
+        return text
+    free = next((letter for letter in "jpqrstuvw" if letter not in text), "i")
+    return _I.sub(free, text)
 
 
 def _is_closed(text: str) -> bool:
@@ -48,7 +59,7 @@ def parsed(text: str) -> Any:
         ),
     )
     expressions = parse(
-        f"\\boxed{{{text}}}",
+        f"\\boxed{{{_with_index(text)}}}",
         extraction_config=[config],
         fallback_mode="no_fallback",
         extraction_mode="first_match",

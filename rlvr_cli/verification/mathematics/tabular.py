@@ -2,7 +2,7 @@
 
 import re
 
-from rlvr_cli.verification.mathematics import shapes
+from rlvr_cli.verification.mathematics import plain, shapes
 from rlvr_cli.verification.mathematics.matching import Again, matched
 from rlvr_cli.verification.mathematics.options import Options
 
@@ -29,12 +29,18 @@ def equal_cases(gold: str, answer: str, options: Options, again: Again) -> bool 
 
 
 WHEN = re.compile(r"\\text\s*\{[^{}]*\}|\b(?:if|for|when|otherwise)\b")
+_WHEN = re.compile(r"\b(?:if|for|when|whenever|otherwise|else|is|are|an?)\b", re.IGNORECASE)
 
 
 def _piece(row: tuple[str, ...]) -> str:
     """A row of a function of pieces as a pair of its value and its condition."""
-    cells = [WHEN.sub(" ", cell).strip(" ,") or r"\mathbb{R}" for cell in row if cell]
+    cells = [_condition(cell) or r"\mathbb{R}" for cell in row if cell]
     return f"\\langle {', '.join(cells)} \\rangle"
+
+
+def _condition(cell: str) -> str:
+    """What a cell says without the words that introduce it: `n even` of "if n is even"."""
+    return " ".join(_WHEN.sub(" ", plain.unwrapped(cell)).split()).strip(" ,.;")
 
 
 def equal_matrices(gold: str, answer: str, options: Options, again: Again) -> bool | None:
@@ -50,11 +56,47 @@ def equal_matrices(gold: str, answer: str, options: Options, again: Again) -> bo
         return matched(_cells(left[1]), _cells(right[1]), again, ordered=True)
     rows = (left or right)[1]  # type: ignore[index]
     listing = shapes.listing(answer if left else gold)
+    nested = [shapes.listing(item) for item in listing.items]
+    if listing.brackets == "[" and all(row.brackets == "[" for row in nested):
+        if [len(row.items) for row in nested] != [len(row) for row in rows]:
+            return False
+        cells, parts = _cells(rows), _cells(tuple(row.items for row in nested))
+        return matched(*((cells, parts) if left else (parts, cells)), again, ordered=True)
     if listing.brackets not in ("(", r"\langle", "[") or (len(rows) > 1 and len(rows[0]) > 1):
         return None
     cells, parts = _cells(rows), list(listing.items)
     golds, answers = (cells, parts) if left else (parts, cells)
     return matched(golds, answers, again, ordered=True)
+
+
+_BASIS = re.compile(r"(?<![a-zA-Z\\_^{])([ijk])(?![a-zA-Z])")
+_SIGN = re.compile("[+-]")
+
+
+def in_components(text: str, other: str) -> str:
+    r"""`3i - 4j` as `\langle 3, -4 \rangle` where the other side is a vector; else as it is."""
+    axes = _BASIS.findall(text)
+    size = _dimension(other) if len(set(axes)) > 1 else 0
+    if size == 0 or not set(axes) <= {*"ijk"[:size]}:
+        return text
+    if any(len(_BASIS.findall(term)) != 1 for term in shapes.parted(text, _SIGN)):
+        return text
+    parts = [
+        _BASIS.sub(lambda name, axis=axis: f"({int(name[1] == axis)})", text)
+        for axis in "ijk"[:size]
+    ]
+    return f"\\langle {', '.join(parts)} \\rangle"
+
+
+def _dimension(text: str) -> int:
+    """How many components a vector has; 0 for what is none of two or three."""
+    if matrix := shapes.matrix(text):
+        cells = _cells(matrix[1])
+        size = len(cells) if 1 in (len(matrix[1]), len(matrix[1][0])) else 0
+    else:
+        listing = shapes.listing(text)
+        size = len(listing.items) if listing.brackets in ("(", r"\langle") else 0
+    return size if size in (2, 3) else 0
 
 
 def _cells(rows: tuple[tuple[str, ...], ...]) -> list[str]:

@@ -38,6 +38,39 @@ def parted(text: str) -> tuple[str, str]:
     return text, ""
 
 
+_OF_INTEGERS = (
+    re.compile(r"([a-zA-Z])\s*\\in\s*(?:\\mathbb\s*\{?\s*)?Z(?![a-zA-Z])"),
+    re.compile(
+        r"(?<![a-zA-Z\\])([a-zA-Z])(?![a-zA-Z])[\s$}]*(?:\\text\s*\{)?\s*is\s+(?:an|any)\s+integer\b"
+    ),
+    re.compile(r"\bintegers?\s*(?:\}\s*)?\$?\s*([a-zA-Z])(?![a-zA-Z])"),
+)
+_LETTER = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])")
+
+
+def in_letters_of(gold: str, value: str, answer: str, other: str) -> str:
+    """The answer's value with its integer parameter called as in the gold: `k\\pi` for `n\\pi`.
+
+    `gold` and `answer` have the trailers that `value` and `other` lack.
+    """
+    name, called = _parameter(gold, value), _parameter(answer, other)
+    if not name or not called or name == called or name in _LETTER.findall(other):
+        return other
+    return re.sub(rf"(?<![a-zA-Z\\]){called}(?![a-zA-Z])", name, other)
+
+
+def _parameter(text: str, value: str) -> str:
+    r"""The letter that a text says is any integer, or that alone is with \pi in `x = 2k\pi`."""
+    trailer = text[len(value) :]
+    for pattern in _OF_INTEGERS:
+        if match := pattern.search(trailer):
+            return match[1]
+    label, _, right = value.partition("=")
+    letters = set(_LETTER.findall(right)) - {"e", "i"}
+    is_alone = len(letters) == 1 and letters <= {*"klmn"} and r"\pi" in right
+    return letters.pop() if is_alone and not letters & {*_LETTER.findall(label)} else ""
+
+
 def _is_idle(tail: str) -> bool:
     """Whether words say no more than that a letter is any constant or number."""
     if re.search(r"[<>]|\\(?:le|ge|neq)(?![a-z])|=", tail):

@@ -15,6 +15,7 @@ _SET = r"\\(?:text|textbf|textrm|textnormal|textit|mathrm|mbox|operatorname)\s*\
 _SET_UNIT = re.compile(
     rf"(?P<quantity>.*?[0-9}})\]!i])\s*(?P<unit>(?:{_SET}\s*{_POWER}?\s*(?:/|\\cdot|\*|\\times)?\s*)+)"
 )
+_QUOTIENT = re.compile(rf"\\[dt]?frac\s*\{{\s*({_SET})\s*\}}\s*\{{\s*({_SET}\s*{_POWER}?)\s*\}}")
 _WITH_POWERS = re.compile(
     r"(?P<quantity>.*?(?:[0-9})\]]|\\pi))\s*\\(?:text|mathrm|mbox|textrm)\s*"
     r"\{(?P<unit>(?:[^{}]|\^\s*\{[^{}]*\})*[a-zA-Z](?:[^{}]|\^\s*\{[^{}]*\})*)\}"
@@ -121,6 +122,7 @@ class Quantity:
 @functools.lru_cache(maxsize=4096)
 def split(text: str) -> Quantity:
     """A text as a number and a unit; as it is where it has no unit that is read."""
+    text = _QUOTIENT.sub(r"\1/\2", text)
     match = _WITH_POWERS.fullmatch(text) or _SET_UNIT.fullmatch(text) or _WORDS.fullmatch(text)
     if match is None:
         match = _KNOWN_BEHIND.fullmatch(text)
@@ -129,6 +131,7 @@ def split(text: str) -> Quantity:
     number = match["quantity"].strip().rstrip(",. ")
     said = match["unit"] + (match.groupdict().get("power") or "")
     words = plain.unwrapped(said.replace(r"\cdot", " ").replace(r"\times", " "))
+    words = re.sub(r"\s+\^", "^", words)
     number, rest = _scaled(number, words.split())
     if _NO_UNIT & {word.strip("(),.").lower() for word in rest} or number.endswith(("_", "^")):
         return Quantity(text)

@@ -5,6 +5,7 @@ import re
 from rlvr_cli.verification.mathematics import numerals, plain
 
 _LIST = re.compile(r"\s*(?:,\s*(?:and\s+)?|;|\band\b)\s*")
+_TUPLE = re.compile(r"\([^()]*,[^()]*\)")
 _ARTICLE = re.compile(r"^(?:an?|the)\s+(?!and\b)(?=[a-z]{3})")
 _MONTH = re.compile(
     r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec|january|february|march|april|june"
@@ -15,8 +16,6 @@ _SHORT = frozenset(["no", "yes", "on", "off", "odd", "all", "any", "one", "two",
 _SAME = {
     "dne": "does not exist", "doesn't exist": "does not exist",
     "it does not exist": "does not exist",
-    "infinite": "infinitely many", "infinitely many solutions": "infinitely many",
-    "infinite solutions": "infinitely many",
 }  # fmt: skip
 _OPTION = re.compile(r"\(?([A-J])\)?")
 _WITH_TEXT = re.compile(r"(?:\(([A-J])\)|([A-J])\s?[).:])\s*(\S.*)", re.DOTALL)
@@ -39,8 +38,10 @@ def equal(gold: str, answer: str) -> bool | None:
         return None
     if not (is_words and other):
         return None
-    left, right = (sorted(filter(None, _LIST.split(text))) for text in (words, others))
-    is_tuple = plain.unwrapped(gold).startswith("(") and "," in gold
+    left, right = (
+        sorted(part.strip("() ") for part in _LIST.split(text) if part) for text in (words, others)
+    )
+    is_tuple = _TUPLE.fullmatch(plain.unwrapped(gold))
     if len(left) > 1 and left == right and not is_tuple:
         return True
     letters, more = (text.replace(" ", "") for text in (gold, answer))

@@ -5,8 +5,9 @@ import re
 _VERB = r"(?:is|are|equals|was|will be|would be|should be|must be|becomes|comes to)"
 _MARK = r"[ \t]{0,3}(?:\*\*)?[ \t]{0,3}[:=：]"
 _ENGLISH = (
-    r"\banswers?\b(?:\*\*)?[ \t]{0,3}"
+    r"\b(?:answers?|ans)\b(?:\*\*)?[ \t]{0,3}"
     rf"(?:(?:(?:to|for|of|in)[ ][^.\n:=$\\]{{1,60}}?[ ])?{_VERB}\b[ \t]{{0,3}}:?|[:=：]|\n)"
+    r"|\bans\.(?=[ \t]{1,3}[-−$\\0-9])"
 )
 _OTHERS = (
     r"(?:答案|答え|正解|最终结果|解答)[ ]{0,2}(?:应该|应当|应|就|便)?(?:是|为|為|は|[:：=])[:：]?"
@@ -85,6 +86,7 @@ _MATH = (("$$", "$$"), (r"\(", r"\)"), (r"\[", r"\]"), ("$", "$"))
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$|\*|<)|[。！？\n]")
 _FILLER = re.compile(
     r"(?:(?:therefore|thus|then|hence|simply|just|indeed|given by|equal to|exactly|clearly|also|"
+    r"probably|likely|most likely|definitely|certainly|obviously|actually|now|"
     r"approximately|about|found to be|donc|also|daher|somit|pues|entonces|por tanto|égale? à|"
     r"igual a|gleich|равен|equals)\b[,:]?|[:：=*_]|\s)+",
     re.IGNORECASE,
@@ -115,6 +117,14 @@ _LINKS = re.compile(
 )
 _ENDINGS = re.compile(r"\s*(?:です|である|だ|입니다|이다|है)$")
 _MONEY = re.compile(r"\$\s?[0-9][0-9,]*(?:\.[0-9]+)?(?=[\s.,;!?]|$)")
+_VOID = re.compile(
+    r"(?:\b(?:if|whether|suppose|supposing|assume|assuming|unless|imagine|not|never|incorrect|wrong"
+    r"|doubt|disagree|(?:might|may|could|would)\s+(?:think|say|claim|guess|believe|argue))|n['’]t)"
+    r"[\s,]+(?:(?:that|the|a|my|our|this|is|be|final|correct|right|sure|certain|clear|confident"
+    r"|convinced|think|believe|say|agree)\s+)*\Z",
+    re.IGNORECASE,
+)  # before a phrase that claims nothing, as in "if the answer is 5" and "I doubt that the answer"
+_BEFORE = 60  # characters before a phrase that can make it void
 _TAIL = 2000  # characters after an anchor that are read
 
 
@@ -122,10 +132,14 @@ def ends(text: str) -> list[int]:
     """Where each such phrase ends."""
     lowered = text.lower()
     is_other = any(key in lowered for key in _KEYS)
-    if not is_other and "answer" not in lowered:
+    if not is_other and "ans" not in lowered:
         return []
     pattern = _PATTERNS["any" if is_other else "English"]
-    return [match.end() for match in pattern.finditer(text)]
+    return [
+        match.end()
+        for match in pattern.finditer(text)
+        if not _VOID.search(text[max(0, match.start() - _BEFORE) : match.start()])
+    ]
 
 
 def last(text: str, places: list[int] | None = None) -> str | None:

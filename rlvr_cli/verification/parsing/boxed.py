@@ -10,7 +10,9 @@ from rlvr_cli.verification.parsing import answer_phrases
 
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])|\\(?:boxed|fbox)(?=[0-9])")
 _BRACES = re.compile(
-    r"\\(?:boxed|fbox)\s*(?:(\{)|([-+−]?[0-9]+(?:[.,/][0-9]+)*|[A-Z](?![a-zA-Z])))|\\.|[{}]",
+    r"\\(?:boxed|fbox)\s*(?:(\{)|([-+−]?(?:[0-9]+(?:[.,/][0-9]+)*"
+    r"|\\[dt]?frac\s*(?:\{[^{}]*\}|[0-9])\s*(?:\{[^{}]*\}|[0-9])|\\sqrt\s*(?:\{[^{}]*\}|[0-9]))"
+    r"|[A-Z])(?![a-zA-Z0-9^_(*/+-]|\\[a-zA-Z]|[ ][-+*/=^]))|\\.|[{}]",
     re.DOTALL,
 )
 _HASHES = re.compile(r"####[ \t]*([^\n]*)")
@@ -98,8 +100,16 @@ def _boxes(text: str) -> list[_Box]:
     return boxes
 
 
+_ENDS = re.compile(
+    r"(?:\s*(?:<\|(?:im_end|endoftext|eot_id|eom_id|end_of_text|end|return)\|>|</s>|<eos>"
+    r"|<end_of_turn>))+\s*\Z"
+)  # what ends a turn where special tokens are decoded too
+
+
 def anchored(text: str) -> str | None:
     """The answer that the text marks as such; a box before other marks, the last of its kind."""
+    if text.rstrip().endswith(">"):
+        text = _ENDS.sub("", text)
     box = final_boxes(text)
     if box:
         return _after(text, box)
@@ -127,7 +137,25 @@ def _after(text: str, box: str) -> str | None:
         return None
     if _INTEGER.fullmatch(box) and (said := _phrase_behind(text)) and _INTEGER.fullmatch(said):
         return said
-    return box
+    return _with_factors(text, last, box) if box == last.content.strip() else box
+
+
+_MINUS = re.compile(r"(?:^|[\n$=({:]|\\[(\[])[ ]?[-−]\Z|(?:[$=]|\\[(\[])\s{0,3}[-−]\s{0,3}\Z")
+_FACTOR = re.compile(
+    r"\s{0,3}(?:\\cdot|\\times)\s{0,3}10\s{0,3}\^\s{0,3}(?:\{\s*-?[0-9]{1,4}\s*\}|-?[0-9])"
+    r"|\s?\^\s?(?:\{\s*-?[0-9]{1,4}\s*\}|[0-9])"
+)
+_PLAIN = re.compile(r"[0-9.,]+|\\[dt]?frac\s*\{[^{}]*\}\s*\{[^{}]*\}|[a-zA-Z]")
+
+
+def _with_factors(text: str, last: _Box, box: str) -> str:
+    r"""A box's content with the sign and the power that are beside it: `-\boxed{5}` is -5."""
+    factor = _FACTOR.match(text, last.end)
+    has_sign = _MINUS.search(text[max(0, last.start - 8) : last.start])
+    if not factor and not has_sign:
+        return box
+    inside = box if _PLAIN.fullmatch(box) else f"({box})"
+    return "-" * bool(has_sign) + inside + (factor[0] if factor else "")
 
 
 def _phrase_behind(text: str) -> str | None:
