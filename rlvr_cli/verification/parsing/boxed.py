@@ -6,7 +6,7 @@ Everything here is linear in the text's length, as it runs in the calling proces
 import re
 from dataclasses import dataclass
 
-from rlvr_cli.verification.parsing import answer_phrases
+from rlvr_cli.verification.parsing import answer_phrases, end_tokens
 
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])|\\(?:boxed|fbox)(?=[0-9])")
 _BRACES = re.compile(
@@ -100,16 +100,9 @@ def _boxes(text: str) -> list[_Box]:
     return boxes
 
 
-_ENDS = re.compile(
-    r"(?:\s*(?:<\|(?:im_end|endoftext|eot_id|eom_id|end_of_text|end|return)\|>|</s>|<eos>"
-    r"|<end_of_turn>))+\s*\Z"
-)  # what ends a turn where special tokens are decoded too
-
-
 def anchored(text: str) -> str | None:
     """The answer that the text marks as such; a box before other marks, the last of its kind."""
-    if text.rstrip().endswith(">"):
-        text = _ENDS.sub("", text)
+    text = end_tokens.stripped(text)
     box = final_boxes(text)
     if box:
         return _after(text, box)

@@ -25,7 +25,7 @@ HEAD = _compile(rf"""
 (?<!{_LATIN})(?:answers?
 |(?:correct|right|best|appropriate|accurate|suitable|proper|chosen|selected|final) 
 (?:option|choice|letter|one|statement|alternative|response|selection)
-|(?:my|final|the) (?:choice|pick|selection)|(?:die )?richtige option
+|(?:my|final|the|best) (?:choice|pick|selection|guess)|(?:die )?richtige option
 |(?:opción|opcion|alternativa|option|opzione|opção) (?:correcta|correta|correcte|corretta)
 |ans\b\.?|{_NOUNS})|{_CHOSEN}""")
 """What an answer is called."""
@@ -59,11 +59,11 @@ ASKED = _compile(r"\b(?:to|can|could|will|not|I|we|you|please) *\Z")
 VOID = _compile(r"""
 (?:\b(?:if|whether|suppose|supposing|assume|assuming|unless|imagine|not|never|incorrect|wrong
 |false|worst|opposite|previous|earlier|initial|original|first|anything|everything|all|none
-|nothing|any|students?['’]?s?|doubt|disagree
+|nothing|any|students?['’]?s?|doubt|disagree|except|except for|besides|excluding|apart from
 |(?:might|may|could|would|some|people|students|they|he|she|one) +(?:\w+ +)?
 (?:think|say|claim|believe|argue|assume|guess)s?)\b|n['’]t\b|不|非)
 [\s,]*(?:(?:that|the|a|my|our|this|is|was|be|final|correct|right|best|option|choice|answer|it
-|only|necessarily|think|believe|say|sure|certain|clear|agree)\s+)*\Z""")
+|only|necessarily|think|believe|say|sure|certain|clear|confident|convinced|agree)\s+)*\Z""")
 """What comes before a phrase that claims nothing."""
 
 VOID_CONCLUSION = _compile(r"\b(?:if|whether|anything|everything|all|none|nothing|any)[\s,]*\Z")
@@ -71,9 +71,10 @@ VOID_CONCLUSION = _compile(r"\b(?:if|whether|anything|everything|all|none|nothin
 WEAK = _compile(r"""
 (?:(?P<so>
 (?:\b(?:therefore|thus|hence|so|consequently|accordingly|finally|donc|also|daher|no|wait
-|actually|rather|sorry|instead|but|I mean|in conclusion)\b[,:;—–.\s]{1,3}
+|actually|rather|sorry|instead|but|I mean|in conclusion
+|by (?:process of )?elimination)\b[,:;—–.\s]{1,3}
 |(?:因此|所以|故)[，,]?)(?:(?:it|that)(?:['’]s| is| must be| should be) )?
-|\bit(?:['’]s| (?:is|must be|should be|has to be)) )
+|\bit(?:['’]s| (?:is|must be|should be|has to be)) (?:(?:definitely|clearly|certainly|obviously) )?)
 |(?:(?:\b(?:I|we)(?:['’](?:d|ll|m|re|ve))?(?: (?:would|will|must|should|can|am|are|have))?
 (?: \w{1,12}ly)? |\blet['’]?s |^ *)(?:rather )?
 (?:choose|chose|pick|picked|select|selected|say|answer|guess|conclude|opt for|vote for

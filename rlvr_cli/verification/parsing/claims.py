@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlvr_cli.verification.parsing import choice_phrases, letters
+from rlvr_cli.verification.parsing import choice_phrases, end_tokens, letters
 from rlvr_cli.verification.parsing.letters import SPAN, Named, Reader
 
 _TAIL = 200_000  # characters at the end of a text that are read
@@ -50,7 +50,7 @@ class Claim:
 
 def choice(text: str, reader: Reader) -> Claim:
     """The choice that a text makes; without one, `place` is None and `reason` says why."""
-    text = letters.plain(text[-_TAIL:]).strip()
+    text = letters.plain(end_tokens.stripped(text[-_TAIL:])).strip()
     strong = _latest(_strong(text, reader))
     last = _settled(text, strong)
     after = last.end if last else 0
@@ -194,9 +194,11 @@ def _lines(text: str, reader: Reader, *, is_all: bool) -> Iterator[Claim]:
     With its text an option may be one of a list; next to a strong claim only a label counts.
     """
     first, last = text.partition("\n")[0], text.rpartition("\n")[2]
+    is_review = False  # the first line is one of those that judge each option
     for line, start in ((first, 0), (last, len(text) - len(last))):
         named = reader.read_all(line, is_marked=False) if len(line) <= SPAN else None
         if named is None or (named.place is None and "\n" in text):
+            is_review = is_review or named is not None
             continue
         label = reader.labels.line.match(line)
         is_alone = label is not None and not line[label.end() :].strip(" .*_")
@@ -209,7 +211,7 @@ def _lines(text: str, reader: Reader, *, is_all: bool) -> Iterator[Claim]:
                 yield Claim(start, start + len(line), named.place, named.reason)
                 continue
             is_short = len(line) <= _LINE and not (label and label[1].islower())
-            if len(listed) > 1 or not is_short or not is_all:
+            if len(listed) > 1 or not is_short or not is_all or is_review:
                 continue
         yield Claim(start, start + len(line), named.place, named.reason)
 

@@ -32,7 +32,7 @@ _FORMULA = re.compile(
     r"[ \t]*(?:[=<>≤≥+^×·∩∪]|\\(?:times|cap|cup|cdot|leq?|geq?)\b)|[-/][\w(]|[.,]\d|[%°]"
 )
 _JOIN = (
-    r"(?:,|/|&|;|\+|\||and/or|and|or|und|oder|et|ou|y|o"
+    r"(?:,|、|/|&|;|\+|\||and/or|and|or|und|oder|et|ou|y|o"
     r"|e|и|или|和|或|及|與|与|또는|と|veya|và|hoặc)"
 )
 _NEGATED = re.compile(
@@ -50,6 +50,29 @@ _BULLET = re.compile(r"^(?:[>#]+|[-•])[ \t]+")
 _OTHER_SCRIPTS = {"а": "a", "б": "b", "с": "c", "г": "d", "أ": "a", "ا": "a", "ب": "b", "ج": "c",
                   "د": "d"}  # fmt: skip
 _FULL_WIDTH = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {0x3000: " "}
+_IN_SHAPES = {  # of letters in circles, brackets and squares, where the capitals begin
+    first + place: chr(ord("A") + place)
+    for first in (0x24B6, 0x1F110, 0x1F130, 0x1F150, 0x1F170)
+    for place in range(26)
+}
+_SET = {  # bold, italic and other letters and digits of mathematics
+    code: letter
+    for code in range(0x1D400, 0x1D800)
+    if len(letter := unicodedata.normalize("NFKC", chr(code))) == 1
+}
+_USUAL = _FULL_WIDTH | _IN_SHAPES | _SET
+_IS_WRONG = (
+    r"(?:(?:also|clearly|definitely|obviously|simply)[ \t]+)?"
+    r"(?:incorrect|wrong|false|invalid|eliminated|impossible|ruled[ \t]out"
+    r"|not[ \t](?:correct|right|true|valid|possible))\b"
+)
+_WRONG = re.compile(
+    rf"{_IS_WRONG}|no(?=[ \t]*(?:$|[.,;:!\n]))|[✗✘❌✖]"
+    r"|(?!(?:(?:option|choice)[ \t])?\(?[a-z]\)?[ \t]"
+    r"|[^.,;:!?\n]*\b(?:else|rest|others?|because|since|as|for|while|given|so|and|but)\b)"
+    rf"[^.,;:!?\n]{{2,60}}?(?:['’]s|[ \t](?:is|was))[ \t]+{_IS_WRONG}",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -62,8 +85,12 @@ class Named:
 
 
 def plain(text: str) -> str:
-    """The text with full-width letters, digits and signs as the usual ones, of equal length."""
-    return text if text.isascii() else text.translate(_FULL_WIDTH)
+    """The text with full-width and ornate letters and digits as the usual ones, of equal length."""
+    return text if text.isascii() else text.translate(_USUAL)
+
+
+_ASIDE = re.compile(r"[ \t]*\(([^()\n]{1,160})\)")
+_REST = re.compile(r"[ \t]*[.:,–—-]?[ \t]*([^\n]{0,300})")
 
 
 class Labels:
@@ -83,12 +110,14 @@ class Labels:
             rf"|probably)[ \t]+)*{_NOUN}({OPEN}){label}{CLOSE}"
             r"(?![ \t]*(?:is|was|are|would|seems|can|does)\b)"
         )
+        self.spaced = re.compile(rf"(?:[ \t]+{OPEN}{label}{CLOSE})+[ \t]*[.!]?[ \t]*(?=\n|$)")
         self.or_later = re.compile(
             r"(?:[.):]|[ \t]\(|[ \t][-–—][ \t])[^\n]{0,80}?(?:\b(?:(?:[Oo]r|[Oo]der"
             r"|[Oo]u)(?:[ \t](?:is[ \t]it|maybe|perhaps|possibly))?"
             r"|(?:could|might|may)(?:[ \t](?:also|well))?[ \t]be)|或)[ \t]*"
             rf"{_NOUN}[(*\"]{{0,3}}{label}(?:[).*:, ?]|$)(?![ \t]*(?:is|was|would)\b)"
         )
+        self.noun = re.compile(_NOUN)
         self.single = re.compile(rf"{_NOUN}{OPEN}{_NOUN}{label}{CLOSE}[.:!]?{CLOSE}")
         self.listed = re.compile(rf"(?:^|\s)[(\[*]{{0,3}}(?i:{names})[.):]\**(?:\s|$)")
         self.in_brackets = re.compile(rf"[(\[]{label}[)\]]")
@@ -134,7 +163,7 @@ class Reader:
             return self._option(single[1], single.end(), is_bare=single[0].strip(".:") == single[1])
         if "\n" in text or len(text) > SPAN:
             return None
-        if several := self._several(text, 0):
+        if several := self._several(text, self.labels.noun.match(text).end()):  # type: ignore
             return several
         if both := self.labels.with_text.fullmatch(text):
             labelled = self._with_text(both[1], both[2], both.end(), may_be_initial=True)
@@ -152,11 +181,11 @@ class Reader:
         line = text[start : start + SPAN].partition("\n")[0]
         if by_text := self._stated(line):
             return Named(by_text[0], start + by_text[1])
+        if several := match and self._several(text, start):
+            return several
         if match is None or not self._is_separate(text, match, is_strict):
             return self._behind_text(line, start)
-        if several := self._several(text, start):
-            return several
-        rest = re.match(r"[ \t]*[.:,–—-]?[ \t]*([^\n]{0,300})", text[match.end() :][:SPAN])
+        rest = _ASIDE.match(text, match.end()) or _REST.match(text, match.end())
         is_bare = match[0] == match[2] and not _CALLED.search(text[max(0, start - 16) : start])
         is_initial = bool(re.match(r"\. [a-z]", text[match.end() : match.end() + 3]))
         return self._with_text(
@@ -196,6 +225,13 @@ class Reader:
                 break
             labels.append(more[2])
             end = more.end()
+        if (
+            len(labels) == 1
+            and match[2].isupper()
+            and (listed := self.labels.spaced.match(text, end))
+        ):
+            more_labels = re.findall(r"(?<!\w)[A-Z](?!\w)", listed[0])
+            labels, end = [*labels, *more_labels], listed.end()
         if len(labels) == 1 and (later := self.labels.or_later.match(text[end : end + 160])):
             between = later[0].lower()
             if not re.search(r"\b(?:because|since|as|not|than|neither|whether|so)\b", between):
@@ -229,6 +265,8 @@ class Reader:
             return named
         if claimed is not None:
             return Named(None, end, f"it names `{label}` with the text of another option")
+        if _WRONG.match(text):
+            return Named(None, end, f"it calls `{label}` wrong")
         if may_be_initial and any(name.startswith(f"{label.casefold()}. ") for name in self._texts):
             return Named(None, end, f"`{label}.` also begins the text of an option")
         return named
