@@ -81,11 +81,12 @@ def in_components(text: str, other: str) -> str:
         return text
     if any(len(_BASIS.findall(term)) != 1 for term in shapes.parted(text, _SIGN)):
         return text
-    parts = [
-        _BASIS.sub(lambda name, axis=axis: f"({int(name[1] == axis)})", text)
-        for axis in "ijk"[:size]
-    ]
+    parts = [_along(text, axis) for axis in "ijk"[:size]]
     return f"\\langle {', '.join(parts)} \\rangle"
+
+
+def _along(text: str, axis: str) -> str:
+    return _BASIS.sub(lambda name: f"({int(name[1] == axis)})", text)
 
 
 def _dimension(text: str) -> int:
