@@ -7,7 +7,7 @@ those of a policy without one, stay raw text. Messages always go through the tem
 import functools
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,27 +91,16 @@ class Encoder:
         """
         return self._tokens(name, shapes.stored(messages, name), images, raw=raw)
 
-    def encode_all(
-        self,
-        prompts: Iterable[tuple[str, str, bool]],
-        images_of: Callable[[str], Images] = lambda name: (),
-    ) -> list[list[int]]:
-        """`encode` of many: a name, messages and rawness each; `images_of` that of a name."""
+    def encode_all(self, prompts: Iterable[tuple[str, str, bool]]) -> list[list[int]]:
+        """`encode` of many without images: a name, messages and rawness each."""
         rendered, are_chats = list[str](), list[bool]()
-        ids_of: dict[int, list[int]] = {}
         for name, messages, raw in prompts:
             prompt = shapes.stored(messages, name)
-            if shapes.images(prompt):
-                ids_of[len(rendered)] = self._tokens(name, prompt, images_of(name), raw=raw)
-            rendered.append(
-                "" if len(rendered) in ids_of else self._rendered(name, prompt, raw=raw)
-            )
+            rendered.append(self._rendered(name, prompt, raw=raw))
             are_chats.append(self._is_chat(prompt, raw))
+        ids_of: dict[int, list[int]] = {}
         for is_chat in set(are_chats):
-            places = [place for place, own in enumerate(are_chats)
-                      if own == is_chat and place not in ids_of]  # fmt: skip
-            if not places:
-                continue
+            places = [place for place, own in enumerate(are_chats) if own == is_chat]
             texts = [rendered[place] for place in places]
             ids = self._tokenizer(texts, add_special_tokens=not is_chat)["input_ids"]
             for place, token_ids in zip(places, ids, strict=True):

@@ -73,19 +73,31 @@ def run(
         "drop_uninformative": drop_uninformative,
         **({"merge": True} if merge else {}),
     }
-    plan = Plan(
+    parents = {"scores": scores} | ({"logprobs": known} if known else {})
+    only = common.only_with_input("advantages", sampled)
+    plan = _plan(params, parents, len(scores), objective.columns, only)
+    return write_shards(out, plan, make, share=share, summarise=summarise, on_part=on_part)
+
+
+def _plan(
+    params: dict[str, Any],
+    parents: dict[str, Shards],
+    parts: int,
+    extra: tuple[str, ...],
+    only: tuple[str, ...] | None,
+) -> Plan:
+    return Plan(
         "advantages",
         "advantage",
         params,
-        {"scores": scores} | ({"logprobs": known} if known else {}),
-        len(scores),
-        extra=objective.columns,
-        only=common.only_with_input("advantages", sampled),
+        parents,
+        parts,
+        extra=extra,
+        only=only,
         specs={"algo": lambda stored: objectives.canonical(stored, stored)},
         optional=("merge",),
-        behaviour=objectives.versions(spec),
+        behaviour=objectives.versions(params["algo"]),
     )
-    return write_shards(out, plan, make, share=share, summarise=summarise, on_part=on_part)
 
 
 def _estimate(

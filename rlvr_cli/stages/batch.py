@@ -54,18 +54,9 @@ def read(
     if old == "old_logp" and old not in needed:
         needed = (*needed, old)
     _require_logprobs(advantages, logprobs, rollouts, needed, objective.top_k)
-    sources = [rollouts, advantages] + ([logprobs] if logprobs and needed else [])
     names = [*common.KEY, "prompt_token_ids", "token_ids", "advantage", "behaviour_logp"]
     names += [*needed, *objective.columns] + [by_sampler] * (by_sampler not in names)
-    kept: list[list[pa.Table]] = [[] for _ in rollouts.inputs]
-    merged: dict[int, int] = {}  # the first input that each was merged with
-    firsts: dict[int, int] = {}
-    for index in range(len(advantages)):
-        number, owner = rollouts.input_of(index), advantages.input_of(index)
-        if advantages.inputs[owner].params.get("merge"):
-            merged[number] = firsts.setdefault(owner, number)
-        columns = common.zip_columns(index, *sources)
-        kept[number].append(_kept(columns, names, rollouts.inputs[number]))
+    kept, merged = _of_inputs(advantages, rollouts, logprobs if needed else None, names)
     for parts, one in zip(kept, rollouts.inputs, strict=True):
         table = pa.concat_tables(parts)
         _check_values(table, one, logprobs, needed)
@@ -92,6 +83,23 @@ def read(
         inputs,
         [logp_T if is_known else None for logp_T, is_known in zip(sampled, known, strict=True)],
     )
+
+
+def _of_inputs(
+    advantages: Shards, rollouts: Shards, logprobs: Shards | None, names: list[str]
+) -> tuple[list[list[pa.Table]], dict[int, int]]:
+    """The kept rows of each input's parts, and the first input that each was merged with."""
+    sources = [rollouts, advantages] + ([logprobs] if logprobs else [])
+    kept: list[list[pa.Table]] = [[] for _ in rollouts.inputs]
+    merged: dict[int, int] = {}
+    firsts: dict[int, int] = {}
+    for index in range(len(advantages)):
+        number, owner = rollouts.input_of(index), advantages.input_of(index)
+        if advantages.inputs[owner].params.get("merge"):
+            merged[number] = firsts.setdefault(owner, number)
+        columns = common.zip_columns(index, *sources)
+        kept[number].append(_kept(columns, names, rollouts.inputs[number]))
+    return kept, merged
 
 
 def _with_images(

@@ -224,24 +224,12 @@ def make(
 ) -> Shards | None:
     """A prompts directory; an error if two rows have one id."""
     rows = source.rows
-    ids: dict[str, int] = {}
-    for number, row in enumerate(rows, 1):
-        if row["prompt_id"] in ids:
-            raise DataError(
-                f"rows {ids[row['prompt_id']]} and {number} both have the id `{row['prompt_id']}`",
-                "name a column of distinct values with --id-column",
-            )
-        ids[row["prompt_id"]] = number
-    names = {None: None} | {n: _pinned(str(n)) for n in {r["verifier"] for r in rows} - {None}}
+    _require_distinct_ids(rows)
     images = [image for row in rows for image in row.get("images") or ()]
     only = schema.with_images() if images else None
-    wanted = schema.schema("prompts", only=only)
-    columns = {name: [row.get(name) for row in rows] for name in wanted.names}
-    columns["verifier"] = [names[row["verifier"]] for row in rows]
-    if images:
-        columns[COLUMN] = [[i.sha256 for i in row.get("images") or ()] or None for row in rows]
+    columns = _columns(rows, only)
     try:
-        table = pa.table(columns, wanted)
+        table = pa.table(columns, schema.schema("prompts", only=only))
     except (pa.ArrowException, UnicodeEncodeError) as error:
         raise DataError(f"the rows do not fit the prompts schema: {error}") from error
     content = {"rows": len(rows), "content": content_hash(*(columns[name] for name in _HASHED))}
@@ -266,6 +254,28 @@ def make(
         summarise=lambda shards: {"prompts": shards.rows, **counted, **source.facts},
         on_part=on_part,
     )
+
+
+def _require_distinct_ids(rows: list[dict[str, Any]]) -> None:
+    ids: dict[str, int] = {}
+    for number, row in enumerate(rows, 1):
+        if row["prompt_id"] in ids:
+            raise DataError(
+                f"rows {ids[row['prompt_id']]} and {number} both have the id `{row['prompt_id']}`",
+                "name a column of distinct values with --id-column",
+            )
+        ids[row["prompt_id"]] = number
+
+
+def _columns(rows: list[dict[str, Any]], only: tuple[str, ...] | None) -> dict[str, list[Any]]:
+    """The columns of prompts by name; with `only` those that it names, images among them."""
+    columns = {name: [row.get(name) for row in rows]
+               for name in schema.schema("prompts", only=only).names}  # fmt: skip
+    names = {None: None} | {n: _pinned(str(n)) for n in {r["verifier"] for r in rows} - {None}}
+    columns["verifier"] = [names[row["verifier"]] for row in rows]
+    if COLUMN in columns:
+        columns[COLUMN] = [[i.sha256 for i in row.get("images") or ()] or None for row in rows]
+    return columns
 
 
 def _with_images(plan: Plan, out: Path, images: list[Image], only: tuple[str, ...] | None) -> Plan:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,31 +73,29 @@ def from_file(
         try:
             fields = _read(row, read, chosen)
             fields |= {"answer": _gold(fields["answer"])}
-            messages_and_images = of_rows.asked(fields["prompt"], prompt_id, row)
+            asked = of_rows.asked(fields["prompt"], prompt_id, row)
         except Unusable as error:
             first = first or number
             unusable[str(error)] += 1
             continue
-        rest = of_rows.without(row)
-        rows.append(
-            messages_and_images
-            | _prompt(rest, fields, prompt_id, data.name, verifier, {id_name, "verifier"})
-        )
+        rest, used = of_rows.without(row), {id_name, "verifier"}
+        rows.append(asked | _prompt(rest, fields, prompt_id, data.name, verifier, used))
     if unusable and (not drop_unusable or not rows):
         raise _unusable(source, len(data.rows), first, unusable, of_rows.hint())
     remarks = [_described(chosen, verifier)] if chosen and not layout else []
     remarks += of_rows.remarks()
+    remarks += _lacking(rows) if chosen else ()
+    remarks += [f"left out {_counted(unusable)}"] if unusable else []
     facts = {"unusable": unusable.total()} if drop_unusable else {}
     params: dict[str, Any] = {"layout": registry.canonical("layouts", chosen)} if chosen else {}
-    if chosen and (lacking := sum(row["verifier"] is None for row in rows)):
-        remarks.append(
-            f"{plural.of(lacking, 'prompt')} without a verifier: name one with --verifier"
-        )
-    if unusable:
-        remarks.append(f"left out {_counted(unusable)}")
-    if drop_unusable:
-        params["drop_unusable"] = True
+    params |= {"drop_unusable": True} if drop_unusable else {}
     return Source(rows, params, facts=facts, remarks=tuple(remarks))
+
+
+def _lacking(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """A remark on prompts that a layout gives no verifier."""
+    if lacking := sum(row["verifier"] is None for row in rows):
+        yield f"{plural.of(lacking, 'prompt')} without a verifier: name one with --verifier"
 
 
 def _read(row: dict[str, Any], read: Layout, layout: str | None) -> dict[str, Any]:

@@ -65,23 +65,12 @@ def run(
     memory = memory if options.mu else None
     images = Images.of(prompts)
     engine = functools.cache(engine or (lambda: load(policy, options, chosen, memory, images)))
-    size = options.prompts_per_part
     if options.max_draws > 1:
-        verification = dynamic.settled(verification, out)
+        verification = _settled(verification, prompts, out)
         plan = dynamic.with_verification(plan, verification)
-        golds = prompt_rewards.check(
-            prompts, verifier=verification.verifier, allow_code=verification.allow_code
-        )
-        rewards.require_services(golds.parts)
         drawn = _drawing(prompts, out, policy, options, selection, memory, engine, verification)
-        group = size * options.num_generations
-        return write_shards(
-            out,
-            plan,
-            lambda index: drawn().rows.slice(index * group, group),
-            summarise=lambda rollouts: summarise(rollouts) | drawn().facts,
-            on_part=on_part,
-        )
+        size = options.prompts_per_part * options.num_generations
+        return _write_drawn(drawn, size, out, plan, on_part)
     row_seed = functools.partial(seeds.row_seed, selection.seed, selection.step)
     maker = sampling.Maker(
         out,
@@ -243,6 +232,27 @@ def _ids(encoder: chat.Encoder, prompt: dict[str, Any], images: Images | None) -
     name, raw = prompt["prompt_id"], prompt.get("raw") or False
     own = images.of_prompt(name) if images else ()
     return encoder.encode(name, prompt["messages"], raw=raw, images=own)
+
+
+def _settled(verification: Verification, prompts: Shards, out: Path) -> Verification:
+    """How the draws of a directory are verified; an error where they cannot be."""
+    settled = dynamic.settled(verification, out)
+    golds = prompt_rewards.check(prompts, verifier=settled.verifier, allow_code=settled.allow_code)
+    rewards.require_services(golds.parts)
+    return settled
+
+
+def _write_drawn(
+    drawn: Callable[[], dynamic.Drawn], size: int, out: Path, plan: Plan, on_part: OnPart
+) -> Shards | None:
+    """The directory of the drawn groups, in parts of `size` completions."""
+    return write_shards(
+        out,
+        plan,
+        lambda index: drawn().rows.slice(index * size, size),
+        summarise=lambda rollouts: summarise(rollouts) | drawn().facts,
+        on_part=on_part,
+    )
 
 
 def _drawing(

@@ -79,9 +79,7 @@ def run(
     writes.
     """
     spec = _same_algo(advantages, algo)
-    by = f"`{advantages.path}`"
-    objective = objectives.build(objectives.canonical(spec, spec, named_by=by), named_by=by)
-    objective = updates.with_begun_shares(objective, begun_extra(out))
+    objective = _objective(spec, advantages, out)
     stored = begun_with(out).get("trainer")
     options = replace(options, trainer=registry.canonical("training", options.trainer, stored))
     check(options, objective, policy)
@@ -93,9 +91,7 @@ def run(
     origins.check(sampled, policy, off_policy=off_policy)
     if engine is None:
         origins.require_tokenizer(sampled, policy)
-    for one in sampled.inputs:
-        check_sampling(one.params, f"`{one.path}` was sampled")
-        _check_decoupled(one, objective, spec)
+    _check_samples(sampled, objective, spec)
     if logprobs:
         batches.require_of(policy, advantages, logprobs, sampled, objective)
     parents = {"advantages": advantages} | ({"logprobs": logprobs} if logprobs else {})
@@ -116,16 +112,7 @@ def run(
 
     if not distributed.current().is_main_process:
         return _follow(update, out, save)
-
-    def shared_update() -> tuple[TrainingEngine, pa.Table]:
-        distributed.broadcast(True)
-        return update()
-
-    written = steps.write(
-        out, plan, shared_update, save=save, identity="update", on_part=on_part, syncing=syncing
-    )
-    distributed.broadcast(False)
-    return written
+    return _lead(update, out, plan, save=save, on_part=on_part, syncing=syncing)
 
 
 def _plan(
@@ -186,6 +173,28 @@ def _params(options: UpdateOptions, spec: str, seed: int, policy: Policy) -> dic
         "policy": policy.digest,
         "optimizer": policy.trainer_digest,
     }
+
+
+def _lead(
+    update: Callable[[], tuple[TrainingEngine, pa.Table]],
+    out: Path,
+    plan: Plan,
+    *,
+    save: bool,
+    on_part: OnPart,
+    syncing: Syncing | None,
+) -> Shards:
+    """Writes the directory, and tells the other processes whether there is an update."""
+
+    def shared_update() -> tuple[TrainingEngine, pa.Table]:
+        distributed.broadcast(True)
+        return update()
+
+    written = steps.write(
+        out, plan, shared_update, save=save, identity="update", on_part=on_part, syncing=syncing
+    )
+    distributed.broadcast(False)
+    return written
 
 
 def _follow(update: Callable[[], tuple[TrainingEngine, Any]], out: Path, save: bool) -> Shards:
@@ -294,13 +303,23 @@ def _same_algo(advantages: Shards, algo: str | None) -> str:
     return stored
 
 
-def _check_decoupled(rollouts: Shards, objective: Objective, spec: str) -> None:
-    if rollouts.params.get("mu") and not objective.decoupled:
-        raise UsageError(
-            f"`{rollouts.path}` was sampled from the policy less {rollouts.params['mu']} times a "
-            f"memory, and {spec} is for samples of the policy itself",
-            "make the advantages with `+dlc` after the algorithm",
-        )
+def _objective(spec: str, advantages: Shards, out: Path) -> Objective:
+    """The objective of the advantages, with the shares that a directory was begun with."""
+    by = f"`{advantages.path}`"
+    objective = objectives.build(objectives.canonical(spec, spec, named_by=by), named_by=by)
+    return updates.with_begun_shares(objective, begun_extra(out))
+
+
+def _check_samples(rollouts: Shards, objective: Objective, spec: str) -> None:
+    """Refuses samples of another distribution than the one that the objective is for."""
+    for one in rollouts.inputs:
+        check_sampling(one.params, f"`{one.path}` was sampled")
+        if one.params.get("mu") and not objective.decoupled:
+            raise UsageError(
+                f"`{one.path}` was sampled from the policy less {one.params['mu']} times a memory, "
+                f"and {spec} is for samples of the policy itself",
+                "make the advantages with `+dlc` after the algorithm",
+            )
 
 
 def check_sampling(params: dict[str, Any], what: str) -> None:

@@ -19,7 +19,7 @@ from rlvr_cli.viewer.styled import Styled
 MARKS = {RIGHT: "✓", WRONG: "✗", UNKNOWN: "?"}
 COLOURS = {RIGHT: "green", WRONG: "red", UNKNOWN: "yellow"}
 NAMES = {RIGHT: "right", WRONG: "wrong", UNKNOWN: "no verdict"}
-DIM, BOLD = Style(dim=True), Style(bold=True)
+DIM = Style(dim=True)
 MOST_MARKS = 10_000  # matches of a search that are marked in one text
 SHORT_GOLD = 20  # characters; a longer one is shown below the completion too
 MOST_TEXT = 400_000  # characters of a text that are shown, half of them its end

@@ -63,23 +63,12 @@ class TransformersEngine:
         loaded = self._loaded
         logprobs.fit_threads(loaded.model)
         device = next(loaded.model.parameters()).device
-        longest = max(len(request.prompt_token_ids) for request in requests)
         wanted, static = len(requests), device.type == "cuda"
+        multiple = _PROMPT_TOKENS if static else 1
         if static:
-            longest = -(-longest // _PROMPT_TOKENS) * _PROMPT_TOKENS
             rows = max(_LEAST_ROWS, 1 << (wanted - 1).bit_length())
             requests = requests + requests[-1:] * (rows - wanted)
-        padding = [longest - len(request.prompt_token_ids) for request in requests]
-        input_BS = torch.tensor(
-            [
-                [loaded.pad_id] * left + request.prompt_token_ids
-                for left, request in zip(padding, requests, strict=True)
-            ],
-            device=device,
-        )
-        attention_BS = torch.arange(longest, device=device) >= torch.tensor(
-            padding, device=device
-        ).unsqueeze(1)
+        input_BS, attention_BS = _padded(requests, loaded.pad_id, multiple, device)
         seed_B = torch.tensor([request.seed for request in requests], device=device)
         memory_logits = None
         if sampling.mu:
@@ -115,6 +104,24 @@ class TransformersEngine:
             stop.cut(_cut(*row, loaded.eos_ids))
             for row in zip(token_BT.tolist(), logp_BT.tolist(), policy, strict=True)
         ]
+
+
+def _padded(
+    requests: list[Request], pad_id: int, multiple: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """The prompts [B, S], padded left to a multiple of so many tokens, and which are no padding."""
+    longest = max(len(request.prompt_token_ids) for request in requests)
+    longest = -(-longest // multiple) * multiple
+    padding = [longest - len(request.prompt_token_ids) for request in requests]
+    input_BS = torch.tensor(
+        [
+            [pad_id] * left + request.prompt_token_ids
+            for left, request in zip(padding, requests, strict=True)
+        ],
+        device=device,
+    )
+    padding_B = torch.tensor(padding, device=device)
+    return input_BS, torch.arange(longest, device=device) >= padding_B.unsqueeze(1)
 
 
 def _cut(
