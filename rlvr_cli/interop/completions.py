@@ -3,7 +3,6 @@
 Shapes: N completions of a batch.
 """
 
-import functools
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -12,22 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rlvr_cli import registry
 from rlvr_cli.config import Columns as Columns
-from rlvr_cli.errors import DataError, first_line
-from rlvr_cli.interop import (
-    file_sets,
-    finish,
-    image_files,
-    labels,
-    parquet_columns,
-    readers,
-    spoken,
-)
+from rlvr_cli.errors import DataError
+from rlvr_cli.interop import file_sets, finish, labels, parquet_columns, readers, spoken, tool_rows
 from rlvr_cli.interop.batch import Batch as Batch
-from rlvr_cli.interop.formats._common import NAMES
 from rlvr_cli.interop.identity import Prompts, Samples
 from rlvr_cli.interop.names import KNOWN as KNOWN, PER_ROW
+from rlvr_cli.interop.tool_rows import ToolRows
 from rlvr_cli.interop.where import Where
 
 ROWS_PER_BATCH = 4096
@@ -61,7 +51,6 @@ class Stream:
         self.path = path
         self._rows_per_batch = rows_per_batch or ROWS_PER_BATCH
         self.has: dict[str, str] = {}
-        self.header: list[str] = []
         self.graded = False
         self.apart: list[str] = []  # the names of the files, where each is a source
         self.verdicts: list[str] = []  # the names of the files' columns of verdicts
@@ -76,24 +65,29 @@ class Stream:
         self._given = {name: getattr(columns, name, None) for name in KNOWN}
         none = {name for name, value in self._given.items() if value == Columns.NO_COLUMN}
         self._given |= dict.fromkeys(none)
-        self._is_format = False
         self._where = Where(columns.where or [])
         names = {"id", *wanted, *(n for n, v in self._given.items() if v)}
         names |= {"source", "sample", *COMPARED} if checks else set()
         self._wanted = [name for name in KNOWN if name in names - none]
         self._asked = wanted
-        known = [c for name in KNOWN if name != "prompt" for c in self.candidates(name)]
-        self._texts = {column.partition(".")[0] for column in known}  # at the top of a row
-        self._names: dict[str, str] = {}  # of columns that a format's reader added
-        self._own: dict[str, None] = {}  # the columns that a format's reader gives, as a set
+        self._known = {n: (own,) if (own := self._given[n]) else KNOWN[n] for n in KNOWN}
+        texts = [name for n, known in self._known.items() if n != "prompt" for name in known]
+        self._tool_rows = ToolRows(
+            self._where, self._known["completion"], texts if images_on_disk else None
+        )
         self._judge = labels.Judge(columns)
         self._samples: Samples | None = None
         self._file = path
         self._label = ""
 
+    @property
+    def header(self) -> list[str]:
+        """The names of the columns in the file that was read last."""
+        return self._tool_rows.header
+
     def __iter__(self) -> Iterator[Batch]:
         """Reads the files; an error without rows, without ids, or where a named column is none."""
-        files, has_rows = readers.files(self.path, _is_known_row), False
+        files, has_rows = readers.files(self.path, tool_rows.is_known_row), False
         if self._checks and not self.columns.merge and file_sets.are_apart(files, self._bare):
             names = file_sets.labels(files)
             self.apart = list(names.values())
@@ -124,7 +118,7 @@ class Stream:
 
     def _shown(self, name: str) -> str:
         column = self.has[name]
-        return self._names.get(column, column)
+        return self._tool_rows.names.get(column, column)
 
     def _bare(self, file: Path) -> Iterator[Batch]:
         """The ids, sources and samples of one file."""
@@ -139,7 +133,8 @@ class Stream:
     def _of(self, file: Path) -> Iterator[Batch]:
         """The batches of one file."""
         self._file, rows, before, self.has = file, 0, self.has, {}
-        self._names, self._samples = {}, None
+        self._tool_rows.begin()
+        self._samples = None
         self._judge = labels.Judge(self.columns)
         for part in self._parts(file):
             self._resolve(part if isinstance(part, pa.RecordBatch) else [row for _, row in part])
@@ -171,63 +166,24 @@ class Stream:
         Each row follows its number in the file.
         """
         is_parquet = readers.suffix(file) == ".parquet"
-        self._is_format = False
         if is_parquet and not self._rows and not self._where.conditions:
             header = parquet_columns.header(file)
-            self.header = header
+            self._tool_rows.header = header
             names = parquet_columns.plain(file, {n: self.candidates(n) for n in self._wanted})
-            if names is not None and format_of(set(header)) is None:
+            if names is not None and tool_rows.format_of(set(header)) is None:
                 yield from parquet_columns.batches(file, names, texts="completion" in self._wanted)
                 return
-        rows = self._read(file)
+        rows = self._tool_rows.of(file)
         while part := list(islice(rows, self._rows_per_batch)):
             yield part
 
-    def _read(self, file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The rows of a file under plain names, with the fields of the tool that wrote it."""
-        module = read = None
-        for number, row in enumerate(readers.rows(file, _is_known_row), 1):
-            if number == 1:
-                self.header = list(map(str, row))
-                module = format_of(set(row))
-                read = module and module.reader(file.name)
-                self._is_format = read is not None
-            if not self._where.may_keep(row):
-                continue
-            own = self._of_tool(module, read, row, number) if read else None
-            for fields in own or [self._unpacked(row, number)]:
-                if NAMES in fields:
-                    self._names |= fields.pop(NAMES)
-                if read and number == 1:
-                    self._own |= dict.fromkeys(map(str, fields))
-                if self._where.keeps(fields):
-                    yield number, self._spooled(fields) if self._images_on_disk else fields
-
-    def _spooled(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The row with its images on disk, but for the columns that are read as text."""
-        others = {name: value for name, value in row.items() if name not in self._texts}
-        spooled: dict[str, Any] = image_files.with_spooled(others)
-        return row | spooled
-
-    def _of_tool(self, module: Any, read: Any, row: Any, number: int) -> Iterator[dict[str, Any]]:
-        """The fields of a row with the columns of a tool; an error where it has another shape."""
-        try:
-            yield from read(row)
-        except (AttributeError, LookupError, TypeError, ValueError, OverflowError) as error:
-            tool = module.__name__.rpartition(".")[2].replace("_", "-")
-            raise DataError(
-                f"`{readers.shown(self._file)}` row {number} has the columns of {tool} and another "
-                f"shape: {type(error).__name__}: {first_line(error)}",
-                f"if {tool} wrote it so, please report it with this row",
-            ) from error
-
     def candidates(self, name: str) -> tuple[str, ...]:
         """The names that a column may have: the one given, else those that tools use."""
-        if given := self._given[name]:
-            return (given,)
-        # A format's reader says which is the prompt and the gold, if any is.
-        of_format = {"prompt": ("prompt",), "gold": ("answer",)} if self._is_format else {}
-        return of_format.get(name, KNOWN[name])
+        if self._tool_rows.is_format and not self._given[name]:
+            # A format's reader says which is the prompt and the gold, if any is.
+            of_format = {"prompt": ("prompt",), "gold": ("answer",)}
+            return of_format.get(name, KNOWN[name])
+        return self._known[name]
 
     def _resolve(self, part: Any) -> None:
         """Finds each column: the one given, or the first known one that has a value so far.
@@ -300,26 +256,15 @@ class Stream:
                 del lists["model"]
         return lists
 
-    def _unpacked(self, row: dict[str, Any], number: int) -> dict[str, Any]:
-        try:
-            return spoken.unpacked(row, self.candidates("completion"))
-        except spoken.Unreadable as error:
-            raise self._unreadable(number, "", error) from error
-
     def _spoken(self, value: Any, number: int) -> Any:
         """The text of a completion, or of each; an error if it is wanted and is not text."""
         try:
             return spoken.texts(value)
         except spoken.Unreadable as error:
             if "completion" in self._wanted:
-                raise self._unreadable(
-                    number, f"no text in `{self.has['completion']}`: ", error
-                ) from error
+                what = f"no text in `{self.has['completion']}`: "
+                raise tool_rows.unreadable(self._file, number, what, error) from error
         return [None] * len(value) if isinstance(value, list) else None
-
-    def _unreadable(self, number: int, name: str, error: spoken.Unreadable) -> DataError:
-        what = f"`{readers.shown(self._file)}` row {number} holds {name}{error}"
-        return DataError(what[:400], error.hint)
 
     def _check(self, values: dict[str, Any], lists: dict[str, list[Any]], number: int) -> None:
         file = readers.shown(self._file)
@@ -397,7 +342,7 @@ class Stream:
                         f"`{where}` has a column `{given}`, and no value in it",
                         f"fill it, or name another one with {_flag(name)}",
                     )
-                own = ", ".join(name for name in self._own if name not in names)
+                own = ", ".join(name for name in self._tool_rows.own if name not in names)
                 raise DataError(
                     f"`{where}` has no column `{given}`; it has {header}"
                     + (f"; its completions have {own}" if own else ""),
@@ -422,21 +367,3 @@ class Stream:
 def _flag(name: str) -> str:
     """The flag that names a column."""
     return "--answer-column" if name == "gold" else f"--{name}-column"
-
-
-def format_of(names: set[str]) -> Any:
-    """The file of formats/ that recognises these columns as its tool's; None if none does."""
-    return _recognising(frozenset(names))
-
-
-@functools.lru_cache(maxsize=1024)
-def _recognising(names: frozenset[str]) -> Any:
-    """Remembered, as a folder may hold many files, and to look for packages takes 25 ms."""
-    known = [*registry.names("formats"), *registry.installed("formats")]
-    modules = (registry.module("formats", name) for name in known)
-    return next((module for module in modules if module.recognises(set(names))), None)
-
-
-def _is_known_row(names: set[str]) -> bool:
-    """Whether an object with these keys is a row of a known tool, whatever lists it holds."""
-    return format_of(names) is not None

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.interop import places, readers, token_logprobs
-from rlvr_cli.interop.completions import KNOWN, Columns, format_of
+from rlvr_cli.interop.completions import KNOWN, Columns
+from rlvr_cli.interop.tool_rows import format_of
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime.several import Several
 from rlvr_cli.stages import answered, import_scan, prompt_images, prompts, score
