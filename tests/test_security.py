@@ -12,7 +12,7 @@ import pytest
 import rlvr_cli
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError, Untrusted
-from rlvr_cli.models import chat, policy
+from rlvr_cli.models import chat, policy, tokenizers
 from rlvr_cli.specs import trust, user_code
 from rlvr_cli.verification.scoring import rewards
 from rlvr_cli.verification.scoring.scorer import Question, Scorer
@@ -58,7 +58,7 @@ def test_no_verifier_runs_what_a_completion_or_a_gold_holds(here):
 
 @pytest.mark.parametrize("template", re.findall(r"{{.*?}}(?={{|$)", TEMPLATE))
 def test_templates_of_chats_are_rendered_in_a_sandbox(here, template):
-    tokenizer = policy.load_tokenizer(policy.resolve("builtin"))
+    tokenizer = tokenizers.load(policy.resolve("builtin"))
     source = here / "t.jinja"
     source.write_text(template + "{{ messages }}")
     options = RolloutOptions(template=str(source))

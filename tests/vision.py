@@ -18,7 +18,7 @@ import torch
 import transformers
 from PIL import Image
 
-from rlvr_cli.models import policy as policies, processors
+from rlvr_cli.models import policy as policies, processors, tokenizers
 
 KINDS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "gemma3", "smolvlm", "idefics3",
          "llava", "internvl")  # fmt: skip
@@ -91,7 +91,7 @@ def picture(
 
 
 def _tokenizer(kind: str) -> Any:
-    tokenizer = policies.load_tokenizer(policies.resolve(policies.BUILTIN))
+    tokenizer = tokenizers.load(policies.resolve(policies.BUILTIN))
     tokenizer = type(tokenizer)(
         vocab=tokenizer.get_vocab(), merges=[], pad_token="<pad>", eos_token="<eos>",
         unk_token="<unk>", clean_up_tokenization_spaces=False, model_max_length=_CONTEXT,

@@ -9,7 +9,7 @@ import numpy as np
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.doctor.finding import MOST, Finding, some
 from rlvr_cli.errors import UserError
-from rlvr_cli.models import chat, images as pixels, policy as policies
+from rlvr_cli.models import chat, images as pixels, policy as policies, tokenizers
 from rlvr_cli.models.policy import Policy
 
 PromptRow = dict[str, Any]
@@ -28,8 +28,8 @@ class EncodedPrompts:
         self._encoder: chat.Encoder | None = None
         self._error: UserError | None = None
         try:
-            processor = policies.load_processor(policy)
-            tokenizer = policies.load_tokenizer(policy)
+            processor = tokenizers.load_processor(policy)
+            tokenizer = tokenizers.load(policy)
             self._encoder = chat.Encoder(tokenizer, options, processor=processor)
             self._images.places = pixels.placeholder_ids(processor) if processor else frozenset()
         except UserError as error:

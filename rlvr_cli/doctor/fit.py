@@ -11,7 +11,7 @@ from rlvr_cli.errors import UserError
 from rlvr_cli.memory_estimate import phases
 from rlvr_cli.memory_estimate.model_size import shape_of
 from rlvr_cli.memory_estimate.phases import gib
-from rlvr_cli.models import chat, policy as policies
+from rlvr_cli.models import chat, policy as policies, tokenizers
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device as devices
 from rlvr_cli.runtime.device import Device
@@ -125,7 +125,7 @@ def _prompts(policy: Policy, config: RunConfig) -> Iterator[agreement.Prompt]:
     """Ten prompts: the first to train on, or plain ones of our own."""
     given = task_prompts.directory(config.train.prompts)
     if given is None:
-        tokenizer = policies.load_tokenizer(policy)
+        tokenizer = tokenizers.load(policy)
         yield from (([*tokenizer(text)["input_ids"]], ()) for text in _TEXTS)
         return
     prompts = Shards.open(given, "prompts")

@@ -6,14 +6,14 @@ from typing import Any
 
 from rlvr_cli.doctor.finding import Finding
 from rlvr_cli.errors import DataError, UserError
-from rlvr_cli.models import policy as policies, pretrained
+from rlvr_cli.models import pretrained, tokenizers
 from rlvr_cli.models.policy import Policy
 
 _PROBE = "x"
 
 
 def examine(policy: Policy) -> Iterator[Finding]:
-    tokenizer = policies.load_tokenizer(policy)
+    tokenizer = tokenizers.load(policy)
     yield from _ends(policy, tokenizer)
     yield from _vocabulary(policy, tokenizer)
     yield from _images(policy)
@@ -22,7 +22,7 @@ def examine(policy: Policy) -> Iterator[Finding]:
 def _images(policy: Policy) -> Iterator[Finding]:
     """That the policy reads images, and its processor, if it does."""
     try:
-        processor = policies.load_processor(policy)
+        processor = tokenizers.load_processor(policy)
     except UserError as error:
         yield Finding("problem", "processor", str(error), error.hint)
         return
@@ -34,7 +34,7 @@ def _images(policy: Policy) -> Iterator[Finding]:
 def _ends(policy: Policy, tokenizer: Any) -> Iterator[Finding]:
     """A completion ends at an id that the generation config declares, else the tokenizer's own."""
     try:
-        declared = policies.end_ids(policy, tokenizer)
+        declared = tokenizers.end_ids(policy, tokenizer)
     except DataError as error:
         yield Finding("problem", "end ids", str(error), error.hint)
         return
@@ -69,7 +69,7 @@ def turn_end(tokenizer: Any) -> int | None:
 
 def _vocabulary(policy: Policy, tokenizer: Any) -> Iterator[Finding]:
     config = pretrained.config((policy.base or policy).path)
-    size, known = config.get_text_config().vocab_size, policies.vocabulary(tokenizer)
+    size, known = config.get_text_config().vocab_size, tokenizers.vocabulary(tokenizer)
     if known > size:
         yield Finding(
             "problem",

@@ -13,7 +13,7 @@ from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError
 from rlvr_cli.interop import readers
 from rlvr_cli.memory_estimate.model_size import shape_of
-from rlvr_cli.models import chat, engine_choice, policy as policies, pretrained
+from rlvr_cli.models import chat, engine_choice, policy as policies, pretrained, tokenizers
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.stages import golds, score
 from rlvr_cli.stages.prompts import Source
@@ -85,7 +85,7 @@ def of_model(name: str) -> ModelFacts:
         parameters,
         str(getattr(config, "dtype", None) or "float32").removeprefix("torch."),
         policies.context_length(policy),
-        bool(getattr(policies.load_tokenizer(policy), "chat_template", None)),
+        bool(getattr(tokenizers.load(policy), "chat_template", None)),
         engine_choice.obstacle(config, "cuda") is None,
         policies.reads_images(policy),
     )
@@ -128,8 +128,8 @@ def of_data(name: str, source: Source, model: ModelFacts, verifier: str | None) 
 
 def _lengths(policy: Policy, rows: list[dict[str, Any]]) -> list[int]:
     """The tokens of each prompt, those of its images among them."""
-    processor = policies.load_processor(policy)
-    tokenizer = policies.load_tokenizer(policy)
+    processor = tokenizers.load_processor(policy)
+    tokenizer = tokenizers.load(policy)
     encoder = chat.Encoder(tokenizer, RolloutOptions(), processor=processor)
     return [
         len(

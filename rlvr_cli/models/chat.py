@@ -19,9 +19,9 @@ from rlvr_cli.errors import DataError, UsageError, UserError, first_line
 from rlvr_cli.models import (
     images as pixels,
     messages as shapes,
-    policy as policies,
     prompt_options,
     stops,
+    tokenizers,
 )
 from rlvr_cli.models.messages import Message, Prompt
 from rlvr_cli.models.policy import Policy
@@ -311,7 +311,7 @@ def encoder(
     policy: Policy, options: RolloutOptions = AS_TEXT, *, as_before: bool = False
 ) -> Encoder:
     """The encoder of a policy, by its files."""
-    tokenizer, processor = policies.load_tokenizer(policy), policies.load_processor(policy)
+    tokenizer, processor = tokenizers.load(policy), tokenizers.load_processor(policy)
     return Encoder(tokenizer, options, as_before=as_before, processor=processor)
 
 

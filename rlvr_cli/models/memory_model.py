@@ -7,7 +7,7 @@ from typing import Any
 
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import UsageError
-from rlvr_cli.models import policy as policies, pretrained
+from rlvr_cli.models import policy as policies, pretrained, tokenizers
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.storage import atomic, disk
 from rlvr_cli.storage.shards import Shards
@@ -21,7 +21,7 @@ _SUFFIXES = (".json", ".model", ".txt", ".jinja")
 def resolve(name: str, policy: Policy) -> Policy:
     """The memory model of a name; an error unless its tokenizer is the policy's."""
     memory = policies.resolve(name)
-    expected, other = (policies.load_tokenizer(each).get_vocab() for each in (policy, memory))
+    expected, other = (tokenizers.load(each).get_vocab() for each in (policy, memory))
     if expected != other:
         token = next(iter(sorted(expected.items() ^ other.items())))
         raise UsageError(

@@ -6,14 +6,13 @@ A policy is a Hugging Face directory, or one of adapters that name their base po
 
 import functools
 import hashlib
-import json
 import os
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rlvr_cli.errors import DataError, UsageError, first_line
+from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.models import (
     checkpoints,
     file_digests,
@@ -23,6 +22,7 @@ from rlvr_cli.models import (
     peft_adapters,
     pretrained,
     processors,
+    tokenizers,
     weight_files,
 )
 from rlvr_cli.models.checkpoints import CHECKPOINT
@@ -35,13 +35,6 @@ BUILTIN_VL = "builtin-vl"  # reads images
 _SERVED = "served "
 _FIXTURES = Path(__file__).parents[1] / "fixtures"
 BUILTINS = {BUILTIN: _FIXTURES / "policy", BUILTIN_VL: _FIXTURES / "vision_policy"}
-_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
-_TOKENIZER_FILES = (
-    *_TOKENIZERS,
-    *("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "merges.txt"),
-    *("chat_template.jinja", "chat_template.json", "config.json"),
-)
-_CHAT_TEMPLATES = ("chat_template.jinja", "chat_template.json", "additional_chat_templates")
 _SUFFIXES = (".json", ".safetensors", ".bin", ".model", ".txt", ".jinja")
 
 
@@ -149,7 +142,7 @@ def resolve(name: str) -> Policy:
             f"`{path}` is not a model directory: it has no config.json",
             "name a Hugging Face model directory",
         )
-    if not any((path / file).exists() for file in _TOKENIZERS):
+    if not any((path / file).exists() for file in tokenizers.MAIN_FILES):
         raise DataError(
             f"`{path}` has no tokenizer",
             "save the policy's own there with `tokenizer.save_pretrained(...)`",
@@ -254,85 +247,6 @@ def reads_images(policy: Policy) -> bool:
     return not policy.is_served and processors.reads_images((policy.base or policy).path)
 
 
-def load_processor(policy: Policy) -> Any:
-    """The processor of a policy that reads images, None of any other; checkpoints share one."""
-    if not reads_images(policy):
-        return None
-    path = (policy.base or policy).path
-    files = [path / name for name in processors.FILES if (path / name).exists()]
-    names = sorted(path.glob("chat_template*")) + files
-    digests = file_digests.sha256_of([*names, path / "config.json"])
-    return _processor(_Content("\0".join(digests), policy), load_tokenizer(policy))
-
-
-@functools.lru_cache(maxsize=2)
-def _processor(content: "_Content", tokenizer: Any) -> Any:
-    return processors.load((content.policy.base or content.policy).path, tokenizer)
-
-
-def has_chat_template(policy: Policy) -> bool:
-    """Whether the policy's files hold a chat template; nothing is loaded."""
-    if any((policy.path / name).exists() for name in _CHAT_TEMPLATES):
-        return True
-    tokenizer = policy.path / "tokenizer_config.json"
-    return tokenizer.exists() and '"chat_template"' in tokenizer.read_text()
-
-
-def load_tokenizer(policy: Policy) -> Any:
-    """The policy's tokenizer; the checkpoints of a run share one in memory."""
-    files = [path for path in sorted(policy.path.iterdir()) if path.name in _TOKENIZER_FILES]
-    content = zip(files, file_digests.sha256_of(files), strict=True)
-    return _tokenizer(_Content("".join(f"{p.name}\0{digest}\n" for p, digest in content), policy))
-
-
-def tokenizer_files(path: Path) -> list[Path]:
-    """The files in a directory that make its tokenizer; none where there is no known one."""
-    files = [file for file in sorted(path.iterdir()) if file.name in _TOKENIZER_FILES]
-    is_known = any(file.name in _TOKENIZERS for file in files)
-    return [file for file in files if file.name != "config.json"] if is_known else []
-
-
-@dataclass(frozen=True)
-class _Content:
-    digest: str
-    policy: Policy = field(compare=False)
-
-
-@functools.lru_cache(maxsize=2)
-def _tokenizer(content: _Content) -> Any:
-    policy = content.policy
-    quiet()
-    try:
-        return pretrained.tokenizer(policy.path)
-    except Exception as error:  # a broken file may raise anything
-        raise DataError(
-            f"cannot load the tokenizer of `{policy.path}`: {first_line(error)}",
-            "copy or save it again",
-        ) from error
-
-
-def end_ids(policy: Policy, tokenizer: Any) -> tuple[int, ...]:
-    """Every end-of-sequence id that the generation config declares, else the tokenizer's."""
-    path = policy.path / "generation_config.json"
-    declared = json.loads(path.read_text()).get("eos_token_id") if path.exists() else None
-    if declared is None:
-        declared = tokenizer.eos_token_id
-    if declared is None:
-        raise DataError(
-            f"`{policy.path}` declares no end-of-sequence token",
-            "set eos_token_id in its generation_config.json",
-        )
-    return tuple(declared) if isinstance(declared, list) else (declared,)
-
-
-def quiet() -> None:
-    """Turns off transformers' own progress bars and notices."""
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-
-
 def context_length(policy: Policy) -> int:
     """The longest sequence in tokens that the policy's positions allow."""
     config = pretrained.config((policy.base or policy).path).get_text_config()
@@ -346,12 +260,11 @@ def load(policy: Policy, *, frozen: bool = False) -> Loaded:
     """
     from transformers import GenerationConfig
 
-    tokenizer = load_tokenizer(policy)
-    eos_ids = end_ids(policy, tokenizer)
-    base, processor = policy.base or policy, load_processor(policy)
-    model = loading.load(
-        base.path, base.name, vocabulary(tokenizer, eos_ids), device.torch_device(), processor
-    )
+    tokenizer = tokenizers.load(policy)
+    eos_ids = tokenizers.end_ids(policy, tokenizer)
+    base, processor = policy.base or policy, tokenizers.load_processor(policy)
+    size = tokenizers.vocabulary(tokenizer, eos_ids)
+    model = loading.load(base.path, base.name, size, device.torch_device(), processor)
     if policy.base:
         lora.attach(model, policy.path)
     if frozen and model.device.type == "cuda":
@@ -362,8 +275,3 @@ def load(policy: Policy, *, frozen: bool = False) -> Loaded:
     model.generation_config = GenerationConfig(eos_token_id=list(eos_ids), pad_token_id=pad_id)
     context = context_length(policy)
     return Loaded(policy, model, tokenizer, eos_ids, pad_id, context, processor)
-
-
-def vocabulary(tokenizer: Any, eos_ids: tuple[int, ...] = ()) -> int:
-    """One more than the highest token id that can be decoded or ends a completion."""
-    return int(max(0, *tokenizer.get_vocab().values(), *eos_ids)) + 1

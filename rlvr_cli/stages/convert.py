@@ -15,6 +15,7 @@ from rlvr_cli.models import (
     pretrained,
     processors,
     quantized,
+    tokenizers,
 )
 from rlvr_cli.storage import atomic, disk
 
@@ -90,7 +91,7 @@ def _load(place: str, adapters: Path | None, dtype: Dtype) -> tuple[Any, Any]:
     """The model, in `dtype` or in float32 if its weights must be computed, and its tokenizer."""
     import torch
 
-    policies.quiet()
+    tokenizers.quiet()
     path = Path(place)
     options: dict[str, Any] = {}
     if path.is_file():
@@ -128,7 +129,7 @@ def _load(place: str, adapters: Path | None, dtype: Dtype) -> tuple[Any, Any]:
 
 def _with_tokenizer(adapters: Path | None) -> Path | None:
     """The folder of adapters if it has a tokenizer; that of their base serves otherwise."""
-    return adapters if adapters and policies.tokenizer_files(adapters) else None
+    return adapters if adapters and tokenizers.files(adapters) else None
 
 
 def _require_gguf() -> None:
@@ -170,7 +171,7 @@ def _end_ids(loaded: Any, tokenizer: Any) -> list[int] | int | None:
 
 def _write_tokenizer(tokenizer: Any, source: Path, out: Path) -> None:
     """The tokenizer's own files where there are some: releases of transformers write other ones."""
-    files = policies.tokenizer_files(source) if source.is_dir() else []
+    files = tokenizers.files(source) if source.is_dir() else []
     if not files:
         tokenizer.save_pretrained(out)
     for file in files:

@@ -4,7 +4,7 @@ from typing import Any
 
 from rlvr_cli.errors import DataError
 from rlvr_cli.interop.token_logprobs import Sampled
-from rlvr_cli.models import chat, policy as policies
+from rlvr_cli.models import chat, tokenizers
 from rlvr_cli.models.policy import Policy
 
 
@@ -15,9 +15,9 @@ class Encoder:
         self._tokenizer: Any = None
         self.prompts: dict[str, list[int]] = {row["prompt_id"]: [] for row in rows}
         if policy is not None:
-            self._tokenizer = policies.load_tokenizer(policy)
-            self._end = policies.end_ids(policy, self._tokenizer)[0]
-            processor = policies.load_processor(policy)
+            self._tokenizer = tokenizers.load(policy)
+            self._end = tokenizers.end_ids(policy, self._tokenizer)[0]
+            processor = tokenizers.load_processor(policy)
             for row in rows:
                 name = row["prompt_id"]
                 images = tuple(image.read() for image in row.get("images") or ())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.models import policy as policies
+from rlvr_cli.models import policy as policies, tokenizers
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.storage.shards import Shards
 
@@ -40,7 +40,7 @@ def require_tokenizer(rollouts: Shards, policy: Policy) -> None:
     others = [one for one in rollouts.inputs if _tokenized_by(one) not in (None, policy.digest)]
     if not others:
         return
-    tokenizer = policies.load_tokenizer(policy)
+    tokenizer = tokenizers.load(policy)
     for one in others:
         has_texts_tokens = one.params.get("policy") is None and "logprobs" not in one.params
         table = one.part(0, ["token_ids", "completion"]).slice(0, _ROWS_READ)

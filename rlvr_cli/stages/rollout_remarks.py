@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.config import RolloutOptions
-from rlvr_cli.models import chat, policy as policies, prompt_options
+from rlvr_cli.models import chat, prompt_options, tokenizers
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.models.served import ServedEncoder
 from rlvr_cli.stages import row_images
@@ -68,7 +68,7 @@ def prompt_remarks(
             return []
         asked = selection.rows(prompts)
         return list(served_encoder.remarks(asked["messages"].to_pylist(), asked["raw"].to_pylist()))
-    if not prompt_options.given(options) and not policies.has_chat_template(policy):
+    if not prompt_options.given(options) and not tokenizers.has_chat_template(policy):
         if prompts:
             chat.refuse_messages(selection.rows(prompts))
         return []  # without a tokenizer, which takes seconds to load

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.models import chat, policy as policies, stops
+from rlvr_cli.models import chat, policy as policies, stops, tokenizers
 from rlvr_cli.models.messages import Prompt
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.models.served import ServedEncoder
@@ -112,7 +112,7 @@ class Maker:
         if self._policy.is_served:
             self._served = ServedEncoder(self._options)
             return
-        self._tokenizer = policies.load_tokenizer(self._policy)
+        self._tokenizer = tokenizers.load(self._policy)
         self._context = policies.context_length(self._policy)
         self._encoder = chat.encoder(self._policy, self._options, as_before=self._as_before)
         self._stop = stops.StopStrings(self._tokenizer, self._sampling.stop)

@@ -152,7 +152,7 @@ def decoder(index: Any, model: str | None) -> Decoder:
 
     `train` removes old checkpoints: then the run's start policy has the same tokenizer.
     """
-    from rlvr_cli.models import policy as policies
+    from rlvr_cli.models import policy as policies, tokenizers
 
     rollouts = index.lineage.rollouts
     try:
@@ -161,7 +161,7 @@ def decoder(index: Any, model: str | None) -> Decoder:
         if model or not (start := _start_policy(rollouts.inputs[0].path)):
             raise
         policy = start
-    tokenizer = policies.load_tokenizer(policy)
+    tokenizer = tokenizers.load(policy)
     return lambda token_ids: tokenizer.decode(token_ids, skip_special_tokens=False)
 
 

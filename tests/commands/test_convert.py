@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rlvr_cli.cli import app
-from rlvr_cli.models import policy
+from rlvr_cli.models import policy, tokenizers
 
 needs_gguf = pytest.mark.skipif(
     not all(importlib.util.find_spec(name) for name in ("gguf", "accelerate")),
@@ -203,7 +203,7 @@ def test_a_policy_that_reads_images_is_converted_with_its_processor(rlvr, tmp_pa
     assert ran.code == 0, ran.err
     torch.testing.assert_close(logits(tmp_path / "made"), logits(update), rtol=0, atol=1e-5)
     made = policy.resolve(str(tmp_path / "made"))
-    assert policy.load_processor(made).image_token
+    assert tokenizers.load_processor(made).image_token
     names = {path.name for path in made.path.iterdir()}
     assert {"preprocessor_config.json", "chat_template.jinja", "tokenizer.json"} <= names
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from rlvr_cli.models import policy
+from rlvr_cli.models import policy, tokenizers
 from rlvr_cli.stages import prompts
 
 SMALL = ("--max-new-tokens", 8, "-n", 2)
@@ -41,7 +41,7 @@ def asked(rlvr, jsonl, tmp_path):
 
 def prompts_of(path, model="builtin"):
     """The text of each prompt as it was encoded."""
-    decode = policy.load_tokenizer(policy.resolve(str(model))).decode
+    decode = tokenizers.load(policy.resolve(str(model))).decode
     table = pq.read_table(path)
     rows = zip(table["prompt_id"].to_pylist(), table["prompt_token_ids"].to_pylist(), strict=True)
     return {name: decode(token_ids) for name, token_ids in rows}

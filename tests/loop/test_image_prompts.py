@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from rlvr_cli.cli import app
-from rlvr_cli.models import chat, policy as policies
+from rlvr_cli.models import chat, policy as policies, tokenizers
 from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import Shards
 
@@ -84,7 +84,7 @@ def test_stored_logps_are_those_of_the_sampler(sampled):
 
 
 def test_prompt_tokens_are_as_the_policy_sees_them(sampled, qwen):
-    processor = policies.load_processor(policies.resolve(str(qwen)))
+    processor = tokenizers.load_processor(policies.resolve(str(qwen)))
     rollouts = table(sampled / "rollouts").to_pylist()
     counts = [row["prompt_token_ids"].count(processor.image_token_id) for row in rollouts]
     assert counts[::4] == [4, 6, 0, 4, 10, 0]

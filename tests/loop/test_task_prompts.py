@@ -7,7 +7,7 @@ import pytest
 
 from rlvr_cli.config import RunOptions
 from rlvr_cli.errors import UsageError
-from rlvr_cli.models import policy as policies
+from rlvr_cli.models import policy as policies, tokenizers
 from rlvr_cli.stages import task_prompts
 from rlvr_cli.storage.shards import Shards
 
@@ -81,7 +81,7 @@ def test_the_policy_that_reads_images_is_small_and_knows_the_words_of_its_task()
     policy = policies.resolve("builtin-vl")
     assert policies.reads_images(policy)
     assert (policy.path / "model.safetensors").stat().st_size <= 3_000_000
-    tokenizer = policies.load_tokenizer(policy)
+    tokenizer = tokenizers.load(policy)
     from rlvr_cli.tasks import shapes
 
     for colour in shapes.COLOURS:

@@ -12,7 +12,7 @@ from rlvr_cli.engines.rollout.graph import GraphEngine
 from rlvr_cli.engines.rollout.transformers import TransformersEngine
 from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.errors import Advice, DataError
-from rlvr_cli.models import checkpoints, logprobs, policy
+from rlvr_cli.models import checkpoints, logprobs, policy, tokenizers
 from rlvr_cli.protocols import Request, Row, SamplingParams
 
 
@@ -107,7 +107,7 @@ def test_capped_logits_of_no_token_are_refused(copied):
 
 
 def test_attention_scores_are_capped_by_all_that_samples_trains_or_evaluates(copied):
-    vocabulary = len(policy.load_tokenizer(policy.resolve("builtin")))
+    vocabulary = len(tokenizers.load(policy.resolve("builtin")))
     config = Gemma2Config(
         vocab_size=vocabulary, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
         num_attention_heads=4, num_key_value_heads=2, head_dim=16, max_position_embeddings=64,

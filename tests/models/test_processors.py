@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.models import images, policy as policies, processors
+from rlvr_cli.models import images, policy as policies, processors, tokenizers
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def test_the_layout_of_earlier_checkpoints_is_read(path, vision):
     (path / "chat_template.jinja").unlink()
     (path / "chat_template.json").write_text(json.dumps({"chat_template": template}))
     policy = policies.resolve(str(path))
-    processor = policies.load_processor(policy)
-    assert policies.has_chat_template(policy) and processor.chat_template == template
+    processor = tokenizers.load_processor(policy)
+    assert tokenizers.has_chat_template(policy) and processor.chat_template == template
     picture = vision.picture((1, 2, 3), size=(300, 200))
     assert len(images.expanded(processor, processor.image_token, [picture])) == 12
 
@@ -43,14 +43,14 @@ def test_the_layout_of_earlier_checkpoints_is_read(path, vision):
 def test_the_layout_of_transformers_5_is_read(vision, tmp_path, kind):
     """One file with the settings of every part, as `save_pretrained` of a processor writes it."""
     path = shutil.copytree(vision.policy(kind), tmp_path / "policy")
-    before = policies.load_processor(policies.resolve(str(path)))
+    before = tokenizers.load_processor(policies.resolve(str(path)))
     parts = {"image_processor": json.loads((path / "preprocessor_config.json").read_text())}
     if "video_processor" in type(before).get_attributes():
         parts["video_processor"] = {"video_processor_type": "Qwen2VLVideoProcessor", "fps": 2}
     edit(path / "processor_config.json", lambda values: values.update(parts))
     (path / "preprocessor_config.json").unlink()
     policy = policies.resolve(str(path))
-    after, picture = policies.load_processor(policy), vision.picture((1, 2, 3), size=(300, 200))
+    after, picture = tokenizers.load_processor(policy), vision.picture((1, 2, 3), size=(300, 200))
     assert policies.reads_images(policy)
     assert images.expanded(after, after.image_token, [picture]) == images.expanded(
         before, before.image_token, [picture]
@@ -68,14 +68,14 @@ def test_a_broken_processor_is_an_error(path):
     edit(path / "preprocessor_config.json", lambda values: values.update(patch_size="wide"))
     edit(path / "processor_config.json", lambda values: values.update(processor_class="Missing"))
     with pytest.raises(DataError, match="needs the processor Missing, which this transformers"):
-        policies.load_processor(policies.resolve(str(path)))
+        tokenizers.load_processor(policies.resolve(str(path)))
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torchvision") is not None, reason="it is there")
 def test_a_processor_that_needs_a_package_says_which(path):
     edit(path / "processor_config.json", lambda v: v.update(processor_class="PixtralProcessor"))
     with pytest.raises(UsageError, match="PixtralProcessor requires the Torchvision") as caught:
-        policies.load_processor(policies.resolve(str(path)))
+        tokenizers.load_processor(policies.resolve(str(path)))
     assert "install that package" in caught.value.hint
 
 

@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from rlvr_cli.models import policy as policies
+from rlvr_cli.models import policy as policies, tokenizers
 
 
 def rows_of(directory):
@@ -71,7 +71,7 @@ def choice(text, logps, **more):
 def test_text_gets_the_log_probs_of_its_own_tokens_and_an_end_without_one_is_left_out(
     rlvr, jsonl, tmp_path
 ):
-    end = policies.load_tokenizer(policies.resolve("builtin")).eos_token
+    end = tokenizers.load(policies.resolve("builtin")).eos_token
     rows = [
         choice("2+3", [-0.5, -0.25, -0.125]),
         choice("2+3", [-0.5, -0.25, -0.125, -2.0]),

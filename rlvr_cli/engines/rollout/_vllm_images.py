@@ -25,6 +25,7 @@ from rlvr_cli.models import (
     lora,
     policy as policies,
     pretrained,
+    tokenizers,
     vision_part,
 )
 from rlvr_cli.models.policy import Loaded, Policy
@@ -155,7 +156,7 @@ def _processor(path: str) -> Any:
 
     vLLM asks for settings of videos even where it is to take none.
     """
-    own = policies.load_processor(policies.resolve(path))
+    own = tokenizers.load_processor(policies.resolve(path))
     if own is None:
         return None
     processor = copy.copy(own)

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from rlvr_cli.models import images, policy as policies, pretrained
+from rlvr_cli.models import images, pretrained, tokenizers
 from rlvr_cli.models.policy import Policy
 
 
@@ -12,8 +12,8 @@ def unsampled(policy: Policy) -> tuple[int, frozenset[int]]:
 
     Those of a policy that caps its logits keep theirs, as in the trainer.
     """
-    tokenizer, processor = policies.load_tokenizer(policy), policies.load_processor(policy)
-    decodable = policies.vocabulary(tokenizer, policies.end_ids(policy, tokenizer))
+    tokenizer, processor = tokenizers.load(policy), tokenizers.load_processor(policy)
+    decodable = tokenizers.vocabulary(tokenizer, tokenizers.end_ids(policy, tokenizer))
     if processor is None:
         return decodable, frozenset()
     config = pretrained.config((policy.base or policy).path).get_text_config()

@@ -14,7 +14,7 @@ from rlvr_cli.engines.rollout import (
 )
 from rlvr_cli.engines.rollout._openai_pool import Pool, Server, all_out
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.models import policy as policies, stops
+from rlvr_cli.models import stops, tokenizers
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams
 from rlvr_cli.terminal import console, plural
@@ -131,9 +131,9 @@ class OpenAIEngine:
                 f"leave --model out, and name what the server calls it: `model={policy.path.name}`",
             )
         else:
-            self._tokenizer = policies.load_tokenizer(policy)
-            self._eos_ids = list(policies.end_ids(policy, self._tokenizer))
-            self._vocabulary = policies.vocabulary(self._tokenizer, tuple(self._eos_ids))
+            self._tokenizer = tokenizers.load(policy)
+            self._eos_ids = list(tokenizers.end_ids(policy, self._tokenizer))
+            self._vocabulary = tokenizers.vocabulary(self._tokenizer, tuple(self._eos_ids))
         unproven = self._meet(model, load)
         self._unverified = unproven if check else []
 

@@ -17,7 +17,7 @@ from rlvr_cli.engines.rollout import (
 )
 from rlvr_cli.engines.rollout._logps import BatchedLogprobs, PerRequestLogprobs
 from rlvr_cli.errors import DataError, UsageError, UserError
-from rlvr_cli.models import engine_choice, policy as policies, stops
+from rlvr_cli.models import engine_choice, policy as policies, stops, tokenizers
 from rlvr_cli.models.policy import Loaded, Policy
 from rlvr_cli.protocols import Completion, Request, SamplingParams, TrainingEngine
 from rlvr_cli.runtime import device, distributed
@@ -106,8 +106,8 @@ class VLLMEngine:
         self._colocated, self._asleep = loaded is not None, False
         self._numbers = itertools.count(1)
         self._adapters: Any = None
-        tokenizer = self._tokenizer = policies.load_tokenizer(policy)
-        self._eos_ids = list(policies.end_ids(policy, tokenizer))
+        tokenizer = self._tokenizer = tokenizers.load(policy)
+        self._eos_ids = list(tokenizers.end_ids(policy, tokenizer))
         self.dtype = options["dtype"]
         if self.dtype == "auto":
             self.dtype = "bfloat16" if self._gpu else "float32"

@@ -14,7 +14,7 @@ from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.models import checkpoints, logprobs, lora, policy
+from rlvr_cli.models import checkpoints, logprobs, lora, policy, tokenizers
 from rlvr_cli.protocols import Row
 
 LORA = UpdateOptions(lora_rank=4)
@@ -121,10 +121,10 @@ def test_the_checkpoint_loads_in_peft_and_its_merged_model_gives_the_same_log_pr
 
 def test_the_checkpoint_keeps_the_bases_tokenizer_context_and_ends(saved):
     base, result = (policy.resolve(str(saved / name)) for name in ("base", "made"))
-    tokenizer, expected = policy.load_tokenizer(result), policy.load_tokenizer(base)
+    tokenizer, expected = tokenizers.load(result), tokenizers.load(base)
     assert tokenizer("47=6*8-1")["input_ids"] == expected("47=6*8-1")["input_ids"]
     assert policy.context_length(result) == policy.context_length(base)
-    assert policy.end_ids(result, tokenizer) == policy.end_ids(base, expected)
+    assert tokenizers.end_ids(result, tokenizer) == tokenizers.end_ids(base, expected)
 
 
 def test_the_digest_is_of_adapters_and_base_and_not_of_where_the_base_lies(copy):

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.models import policy as policies
+from rlvr_cli.models import policy as policies, tokenizers
 from rlvr_cli.stages import exchange
 from rlvr_cli.storage.shards import Shards
 from tests import pictured
@@ -112,6 +112,6 @@ def test_imported_prompts_have_the_tokens_of_their_images(scores, rlvr, tmp_path
     ran = rlvr("import", tmp_path / "x.parquet", "--model", policy, "--out", tmp_path / "i")
     assert ran.code == 0, ran.err
     rows = Shards.open(tmp_path / "i" / "rollouts").table().to_pylist()
-    loaded = policies.load_processor(policies.resolve(str(policy)))
+    loaded = tokenizers.load_processor(policies.resolve(str(policy)))
     counts = [row["prompt_token_ids"].count(loaded.image_token_id) for row in rows]
     assert counts == [8] * 4 + [0] * 4
