@@ -80,11 +80,11 @@ def _text(rng: random.Random, sentences: list, vocabulary: list[str], tokens: in
 
 
 def ours_passk(path: Path) -> Any:
-    from rlvr_cli.evaluation import pass_at_k
+    from rlvr_cli.evaluation import metric_shards, pass_at_k
 
     tallied, _ = pass_at_k.tally(path)
     measures = pass_at_k.pass_measures(tallied, pass_at_k.default_ks(tallied))
-    return pass_at_k.summary(tallied, measures)["metrics"]["pass@1"][0]
+    return metric_shards.summary(tallied, measures)["metrics"]["pass@1"][0]
 
 
 def ours_alone(path: Path) -> Any:

@@ -32,7 +32,7 @@ def command(
     power: options.Power = None,
     json: options.Json = False,
 ) -> None:
-    from rlvr_cli.evaluation import enough, load, pass_at_k, power as powers, voting
+    from rlvr_cli.evaluation import enough, load, metric_shards, pass_at_k, power as powers, voting
 
     path = sources.files(source)
     reading = config.make(config.Columns, columns)
@@ -48,9 +48,9 @@ def command(
     parts = console.Parts("eval-passk", 1)
     how = {"equality": majority["equality"]} if majority else {}
     params = {"k": ks} | enough.params(min_n) | how
-    written = pass_at_k.write(out, "eval-passk", scores, tallied, measures, params, parts)
+    written = metric_shards.write(out, "eval-passk", scores, tallied, measures, params, parts)
     facts = {"estimator": pass_at_k.PASS_ESTIMATOR, "power": needed}
-    summary = pass_at_k.summary(tallied, measures) | facts
+    summary = metric_shards.summary(tallied, measures) | facts
     summary |= {"majority": majority} if majority else {}
     summary["remark"] = voting.remark(majority, equality)
     curve = pass_at_k.pass_curve(tallied) if plot else {}

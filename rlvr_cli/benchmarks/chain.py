@@ -14,7 +14,7 @@ from rlvr_cli.benchmarks import Definition, data
 from rlvr_cli.cli.resumed import Begun
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import UsageError
-from rlvr_cli.evaluation import clustering, pass_at_k, voting
+from rlvr_cli.evaluation import clustering, metric_shards, pass_at_k, voting
 from rlvr_cli.models import memory_model, policy as policies, prompt_options, which
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import RolloutEngine
@@ -232,12 +232,12 @@ def _evaluate(
     tallied, majority = judge.count()
     measures = pass_at_k.outcome_measures(tallied, ks)
     params = {"k": ks} | ({"equality": majority["equality"]} if majority else {})
-    written = pass_at_k.write(paths[0], "eval-passk", scores, tallied, measures, params, passk)
+    written = metric_shards.write(paths[0], "eval-passk", scores, tallied, measures, params, passk)
     how: dict[str, Any] = {"linkage": "single", "similarity": "tfidf"}
     clusterings = clustering.of_tally(tallied, thresholds=[THRESHOLD], **how)
     measures = pass_at_k.sweep_measures(tallied, ks, clusterings, [THRESHOLD])
     params = {"k": ks, "threshold": THRESHOLD, **how}
-    unique = pass_at_k.write(paths[1], "ucc", scores, tallied, measures, params, ucc)
+    unique = metric_shards.write(paths[1], "ucc", scores, tallied, measures, params, ucc)
     assert written and unique, "both have a directory"
     return written.summary, unique.summary
 

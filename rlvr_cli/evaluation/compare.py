@@ -16,8 +16,8 @@ from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.evaluation import alike, conditions, enough, pairing, pass_at_k, verdicts
 from rlvr_cli.evaluation.alike import Alike
 from rlvr_cli.evaluation.load import is_directory
+from rlvr_cli.evaluation.measures import Measures, as_cells, finite, joined, over_files
 from rlvr_cli.evaluation.metrics import contrast, intervals
-from rlvr_cli.evaluation.pass_at_k import Measures, as_cells, finite
 from rlvr_cli.evaluation.sides import Side, load, paired
 from rlvr_cli.evaluation.tallies import Tally, drawn
 from rlvr_cli.interop.names import refuse_columns
@@ -204,7 +204,7 @@ def _contrast(first: Side, second: Side, ks: Sequence[int]) -> Contrast:
     a, b = drawn(first.tally, n_P), drawn(second.tally, n_P)
     sources = first.tally if first.tally.read.get("apart") else second.tally
     before, after = (
-        pass_at_k.over_files(sources, _measures(side, equal, chosen_ks, ks))
+        over_files(sources, _measures(side, equal, chosen_ks, ks))
         for side, equal in ((first, a), (second, b))
     )
     title = (
@@ -246,7 +246,7 @@ def _measures(side: Side, equal: Tally, ks: list[int], given: Sequence[int]) -> 
         measures.append(pass_at_k.ucc_measures(equal, ks if given else ks[-1:]))
     if side.tokens:
         measures.append(side.tokens)
-    return pass_at_k.joined(*measures)
+    return joined(*measures)
 
 
 def _solved_only_by(a: Tally, b: Tally) -> list[str]:

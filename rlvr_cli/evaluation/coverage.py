@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from rlvr_cli.errors import DataError, UsageError
-from rlvr_cli.evaluation.pass_at_k import Measures, write_metrics
+from rlvr_cli.evaluation.measures import Measures
+from rlvr_cli.evaluation.metric_shards import write_metrics
 from rlvr_cli.interop import readers
 from rlvr_cli.models import policy as policies
 from rlvr_cli.models.chat import Encoder

@@ -22,10 +22,11 @@ from rlvr_cli.evaluation.load import (
     refuse_folder,
     refuse_graded,
 )
+from rlvr_cli.evaluation.measures import Measures, finite, joined, over_files
+from rlvr_cli.evaluation.metric_shards import write_metrics
 from rlvr_cli.evaluation.metrics import answers, ngrams
 from rlvr_cli.evaluation.metrics.tokens import tokenize
 from rlvr_cli.evaluation.metrics.ucc import Similar
-from rlvr_cli.evaluation.pass_at_k import Measures, finite, joined, over_files, write_metrics
 from rlvr_cli.evaluation.tallies import Tally
 from rlvr_cli.interop.completions import Batch, Columns, Stream
 from rlvr_cli.specs import grammar

@@ -11,8 +11,8 @@ from rlvr_cli.errors import DataError
 from rlvr_cli.evaluation import conditions, enough, pairing, pass_at_k, voting
 from rlvr_cli.evaluation.conditions import Conditions
 from rlvr_cli.evaluation.load import is_directory
+from rlvr_cli.evaluation.measures import Measures
 from rlvr_cli.evaluation.pairing import Prompts
-from rlvr_cli.evaluation.pass_at_k import Measures
 from rlvr_cli.evaluation.tallies import Tally, chosen, with_verdicts
 from rlvr_cli.storage import fetched, run_folders
 from rlvr_cli.storage.shards import Shards

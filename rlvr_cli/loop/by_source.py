@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from rlvr_cli.errors import DataError
-from rlvr_cli.evaluation.pass_at_k import Measures
+from rlvr_cli.evaluation.measures import Measures
 from rlvr_cli.storage.manifest import Damaged
 from rlvr_cli.storage.shards import Shards
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from rlvr_cli.evaluation import compare, conditions, pairing
 from rlvr_cli.evaluation.compare import Cell, Comparison
-from rlvr_cli.evaluation.pass_at_k import Measures
+from rlvr_cli.evaluation.measures import Measures
 from rlvr_cli.evaluation.tallies import chosen, drawn
 from rlvr_cli.report.subject import Subject
 

@@ -12,9 +12,9 @@ import numpy as np
 from rlvr_cli.errors import DataError
 from rlvr_cli.evaluation import conditions, enough, pairing, pass_at_k
 from rlvr_cli.evaluation.conditions import Conditions
+from rlvr_cli.evaluation.measures import Measures, joined
 from rlvr_cli.evaluation.metrics import ucc
 from rlvr_cli.evaluation.pairing import Prompts
-from rlvr_cli.evaluation.pass_at_k import Measures
 from rlvr_cli.evaluation.tallies import Tally, with_verdicts
 from rlvr_cli.report import rows as reading
 from rlvr_cli.report.rows import ScoredRows
@@ -91,7 +91,7 @@ def measure(
     pass_at_k.require_measurable(tallied)
     ks = spaced_ks(int(tallied.n_P.min()))
     rows = reading.read(lineage, threshold=threshold, on_part=on_part)
-    measures = pass_at_k.joined(
+    measures = joined(
         pass_at_k.pass_measures(tallied, ks), _unique(tallied, rows, ks), _health(tallied, rows)
     )
     return Subject(

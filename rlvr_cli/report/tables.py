@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from rlvr_cli.evaluation.pass_at_k import Measures
+from rlvr_cli.evaluation.measures import Measures
 from rlvr_cli.report import training
 from rlvr_cli.report.comparing import SubjectPair
 from rlvr_cli.report.panels import ReportTable

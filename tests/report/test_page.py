@@ -8,6 +8,7 @@ import pytest
 from rlvr_cli.cli import app
 from rlvr_cli.errors import UsageError
 from rlvr_cli.evaluation import pass_at_k
+from rlvr_cli.evaluation.measures import joined
 from rlvr_cli.report import glossary, panels, training
 from rlvr_cli.storage.shards import Shards
 
@@ -35,7 +36,7 @@ class Elements(HTMLParser):
 
 def test_the_figures_are_those_of_eval_passk_and_ucc(report, known):
     tallied = pass_at_k.of_scores(Shards.open(known / "scores"), texts=True)
-    expected = pass_at_k.joined(
+    expected = joined(
         pass_at_k.pass_measures(tallied, [1, 2, 3, 4]),
         pass_at_k.ucc_measures(tallied, [1, 2, 3, 4]),
     ).intervals()
