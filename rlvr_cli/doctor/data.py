@@ -13,7 +13,7 @@ from rlvr_cli.doctor import prompt_rows
 from rlvr_cli.doctor.finding import Finding
 from rlvr_cli.doctor.prompt_rows import Batches, PromptRow
 from rlvr_cli.errors import DataError
-from rlvr_cli.models import chat
+from rlvr_cli.models import questions
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import FAULTS
 from rlvr_cli.stages import dynamic, prompts, reading, unanswered
@@ -79,7 +79,7 @@ def _of_shards(source: Shards) -> Iterator[list[PromptRow]]:
     """The rows of the parts, as many at once as keep the verifiers' processes busy."""
     rows: list[PromptRow] = []
     images = Images.of(source)
-    for index, asked in enumerate(chat.parts_with_raw(source)):
+    for index, asked in enumerate(questions.parts_with_raw(source)):
         raws, part = asked["raw"].to_pylist(), source.part(index).to_pylist()
         if images:
             part = [row | {"images": images.images_of(row["prompt_id"])} for row in part]

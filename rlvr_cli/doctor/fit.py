@@ -11,7 +11,7 @@ from rlvr_cli.errors import UserError
 from rlvr_cli.memory_estimate import phases
 from rlvr_cli.memory_estimate.model_size import shape_of
 from rlvr_cli.memory_estimate.phases import gib
-from rlvr_cli.models import chat, policy as policies, tokenizers
+from rlvr_cli.models import chat, policy as policies, questions, tokenizers
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import device as devices
 from rlvr_cli.runtime.device import Device
@@ -38,7 +38,7 @@ def examine(
     images = None
     if given:
         prompts = Shards.open(Path(given), "prompts")
-        tables = chat.parts_with_raw(prompts)
+        tables = questions.parts_with_raw(prompts)
         images = Images.of(prompts)
         longest = rollout.longest_prompt(policy, tables, sampling, images)
     shape = shape_of(policy, config.train_step, images=images is not None)
@@ -129,7 +129,7 @@ def _prompts(policy: Policy, config: RunConfig) -> Iterator[agreement.Prompt]:
         yield from (([*tokenizer(text)["input_ids"]], ()) for text in _TEXTS)
         return
     prompts = Shards.open(given, "prompts")
-    rows = chat.with_raw(prompts, range(min(_PROMPTS, prompts.rows)))
+    rows = questions.with_raw(prompts, range(min(_PROMPTS, prompts.rows)))
     encoder, images = chat.encoder(policy, config.rollout), Images.of(prompts)
     for row in rows.to_pylist():
         name = row["prompt_id"]

@@ -20,7 +20,7 @@ from rlvr_cli.loop.reader import Reader
 from rlvr_cli.loop.run_directory import RunDirectory
 from rlvr_cli.loop.sampler import Sampler
 from rlvr_cli.loop.timer import Timer
-from rlvr_cli.models import chat, policy as policies, prompt_options
+from rlvr_cli.models import policy as policies, prompt_options, questions
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.stages import rollout, score, task_prompts
 from rlvr_cli.stages.selection import Selection
@@ -206,7 +206,7 @@ class _Sampling:
             timer=Timer(), verification=score.Verification(),
         )  # fmt: skip
         preflight.require_memory_to_sample(
-            run.config, run.initial_policy, chat.parts_with_raw(run.prompts),
+            run.config, run.initial_policy, questions.parts_with_raw(run.prompts),
             Images.of(run.prompts),
         )  # fmt: skip
 

@@ -55,9 +55,7 @@ class Reader:
 
     def weights(self) -> Iterator[tuple[str, Any]]:
         """The policy's weights as its checkpoint has them, in the precision that it computes in."""
-        model = self.loaded.model
-        named = ((name, parameter.detach()) for name, parameter in model.named_parameters())
-        return checkpoint_names.as_stored(model, named)
+        return checkpoint_names.weights_of(self.loaded.model)
 
 
 @later.no_grad

@@ -14,7 +14,7 @@ from rlvr_cli.config import RolloutOptions, RunConfig
 from rlvr_cli.loop.memory_state import MemoryState
 from rlvr_cli.loop.policy_state import InMemory
 from rlvr_cli.loop.timer import Timer
-from rlvr_cli.models import chat
+from rlvr_cli.models import chat, questions
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.protocols import ColocatedEngine, RolloutEngine
 from rlvr_cli.runtime import distributed
@@ -115,7 +115,7 @@ class Sampler:
     @functools.cached_property
     def _probe(self) -> agreement.Prompt:
         """The prompt that sampler and trainer are compared on: the first to train on."""
-        first = chat.with_raw(self._prompts, [0]).to_pylist()[0]
+        first = questions.with_raw(self._prompts, [0]).to_pylist()[0]
         name, images = first["prompt_id"], Images.of(self._prompts)
         encoder = chat.encoder(self._trained.initial_policy, self._options)
         own = images.of_prompt(name) if images else ()

@@ -23,7 +23,7 @@ from rlvr_cli.loop.run_directory import LOCK, RunDirectory
 from rlvr_cli.loop.sampler import Sampler
 from rlvr_cli.loop.schedule import Schedule
 from rlvr_cli.loop.timer import Timer
-from rlvr_cli.models import chat, memory_model, policy as policies, prompt_options
+from rlvr_cli.models import memory_model, policy as policies, prompt_options, questions
 from rlvr_cli.models.checkpoints import CHECKPOINT
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime import distributed
@@ -126,7 +126,7 @@ def check(path: Path, config: RunConfig, *, follows: bool = False) -> Setup:
     planned = Schedule(path, train.steps, train.ahead, schedule.given(train))
     if prompts_path := task_prompts.directory(config.train.prompts):
         given = Shards.open(prompts_path)
-        chat.refuse_answers(given)
+        questions.refuse_answers(given)
         first.of(given)
     if directory.last_step() < config.train.steps:
         preflight.check_services(config.train)
@@ -201,7 +201,7 @@ def prepare(setup: Setup) -> Inputs:
         memory_model.chosen(setup.sampling, setup.initial_policy, setup.directory.path, train.seed),
     )
     for given in filter(None, (inputs.prompts, inputs.heldout)):
-        chat.refuse_answers(given)
+        questions.refuse_answers(given)
         moved.remember(given.digest, given.path)
     moved.remember(setup.initial_policy.digest, setup.initial_policy.path)
     first = Selection(train.seed, 1, train.prompts_per_step)
@@ -282,8 +282,8 @@ def load(setup: Setup, inputs: Inputs, last_step: int, others: Others | None = N
     policy = policies.resolve(str(here / "update")) if here else setup.initial_policy
     model = inputs.memory_model and MemoryState.checkpoint(inputs.memory_model, here)
     preflight.require_memory(
-        config, policy, chat.parts_with_raw(inputs.prompts), model=model, size=setup.world.size,
-        images=Images.of(inputs.prompts),
+        config, policy, questions.parts_with_raw(inputs.prompts), model=model,
+        size=setup.world.size, images=Images.of(inputs.prompts),
         reference=bool(config.train.eval_every or logprob.reference_columns(setup.objective.needs)),
     )  # fmt: skip
     room = rooms.of_run(config, policy, model, publishes=others is not None)

@@ -10,9 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rlvr_cli.config import RolloutOptions
 from rlvr_cli.errors import DataError, UsageError, UserError, first_line
@@ -27,8 +25,6 @@ from rlvr_cli.models.messages import Message, Prompt
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.models.prompt_options import DATE
 from rlvr_cli.models.wording import Wording, asking
-from rlvr_cli.storage import rows
-from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import escape, plural
 
 Images = Sequence[bytes]  # the stored bytes of a prompt's, in their order
@@ -327,42 +323,3 @@ def _no_template(name: str) -> DataError:
         f"prompt `{name}` is a list of messages, the policy has no chat template",
         "give the prompt as text, or a chat template with --template FILE",
     )
-
-
-_ASKED = ["prompt_id", "messages", "raw"]
-
-
-def with_raw(prompts: Shards, numbers: Sequence[int] | np.ndarray) -> pa.Table:
-    """Id, messages and rawness of the prompts of these numbers, see `parts_with_raw`."""
-    return _raw_known(prompts, rows.of(prompts).take(numbers, _ASKED))
-
-
-def parts_with_raw(prompts: Shards) -> Iterator[pa.Table]:
-    """Id, messages and rawness of each prompt: whether it is raw text rather than a question.
-
-    Where a row does not say it, prompts of a task are raw, and those derived from them.
-    """
-    for index in range(len(prompts)):
-        yield _raw_known(prompts, prompts.part(index, _ASKED))
-
-
-def _raw_known(prompts: Shards, table: pa.Table) -> pa.Table:
-    if not table["raw"].null_count:
-        return table
-    raw = pc.fill_null(table["raw"], _is_of_task(prompts))
-    return table.set_column(2, "raw", raw)
-
-
-def _is_of_task(prompts: Shards) -> bool:
-    if "task" in prompts.params:
-        return True
-    return "prompts" in prompts.manifest["parents"] and _is_of_task(prompts.parent("prompts"))
-
-
-def refuse_answers(prompts: Shards) -> None:
-    """An error if a prompt ends with the assistant's turn."""
-    for part in parts_with_raw(prompts):
-        names, texts = part["prompt_id"].to_pylist(), part["messages"].to_pylist()
-        for name, text in zip(names, texts, strict=True):
-            if text[:1] != '"':
-                shapes.refuse_answer(shapes.stored(text, name), name)

@@ -30,6 +30,12 @@ def as_stored(model: Any, named: "Iterable[tuple[str, Tensor]]") -> "Iterator[tu
         yield from revert_weight_conversion(model, dict(layer)).items()
 
 
+def weights_of(model: Any) -> "Iterator[tuple[str, Tensor]]":
+    """A model's weights as its checkpoint has them, in the precision that it computes in."""
+    named = ((name, parameter.detach()) for name, parameter in model.named_parameters())
+    return as_stored(model, named)
+
+
 def _layer_of(name: str) -> str:
     match = _LAYER.match(name)
     return match.group() if match else name

@@ -12,7 +12,7 @@ import pyarrow as pa
 from rlvr_cli import registry
 from rlvr_cli.config import ImageOptions
 from rlvr_cli.errors import DataError, Untrusted, UsageError
-from rlvr_cli.models import chat, messages
+from rlvr_cli.models import messages, questions
 from rlvr_cli.specs import grammar
 from rlvr_cli.stages import prompt_images, reading
 from rlvr_cli.stages.reading import Source as Source, json_or_none
@@ -175,7 +175,7 @@ def _refuse_flags(what: str, given: dict[str, Any]) -> None:
 
 def from_shards(prompts: Shards) -> list[dict[str, Any]]:
     """The rows of a prompts directory."""
-    raws = [raw for part in chat.parts_with_raw(prompts) for raw in part["raw"].to_pylist()]
+    raws = [raw for part in questions.parts_with_raw(prompts) for raw in part["raw"].to_pylist()]
     rows = [row for part in prompts.parts() for row in part.to_pylist()]
     rows = with_images(prompts, rows)
     return [row | {"raw": raw} for row, raw in zip(rows, raws, strict=True)]

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from rlvr_cli.errors import UsageError
-from rlvr_cli.models import chat
+from rlvr_cli.models import questions
 from rlvr_cli.runtime import seeds
 from rlvr_cli.storage import rows
 from rlvr_cli.storage.rows import Rows
@@ -51,7 +51,7 @@ class Selection:
 
     def rows(self, prompts: Shards) -> pa.Table:
         """The rows of those prompts, with the column `raw` also where it was not stored."""
-        return chat.with_raw(prompts, self.of(prompts))
+        return questions.with_raw(prompts, self.of(prompts))
 
 
 @functools.lru_cache(maxsize=2)

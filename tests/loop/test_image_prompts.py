@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from rlvr_cli.cli import app
-from rlvr_cli.models import chat, policy as policies, tokenizers
+from rlvr_cli.models import chat, policy as policies, questions, tokenizers
 from rlvr_cli.storage.images import Images
 from rlvr_cli.storage.shards import Shards
 
@@ -160,7 +160,7 @@ def test_a_prompt_that_is_too_long_keeps_its_images(root, vision):
     """A question is cut at its left end; where the images alone are too long, it is refused."""
     prompts = Shards.open(root / "prompts", "prompts")
     images = Images.of(prompts)
-    row = chat.with_raw(prompts, [4]).to_pylist()[0]
+    row = questions.with_raw(prompts, [4]).to_pylist()[0]
     for kind in ("qwen2_vl", "gemma3", "smolvlm"):
         encoder = chat.encoder(policies.resolve(str(vision.policy(kind))))
         own = images.of_prompt(row["prompt_id"])

@@ -188,6 +188,4 @@ class LocalEngine:
         self._trained.publish(path, {n: p.detach() for n, p in named.items()})
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
-        model = self.loaded.model
-        named = ((name, parameter.detach()) for name, parameter in model.named_parameters())
-        return checkpoint_names.as_stored(model, named)
+        return checkpoint_names.weights_of(self.loaded.model)
