@@ -142,22 +142,22 @@ def version(folder: str, name: str) -> int:
     return int(getattr(module(folder, own), "VERSION", 1)) if own in names(folder) else 1
 
 
-def parse(
-    folder: str, spec: str, stored: str | None = None, *, named_by: str = ""
-) -> tuple[str, dict[str, Any]]:
+def parse(folder: str, spec: str, stored: str | None = None) -> tuple[str, dict[str, Any]]:
     """The name and every option of a spec, defaults included, each of its declared type.
 
     With `stored`, the spec that a directory or a run was begun with, an option that `spec` leaves
-    out is as it was there; `parse(folder, stored, stored)` reads a stored spec. `named_by` says
-    what a spec was read from that is not the command line.
+    out is as it was there; `parse(folder, stored, stored)` reads a stored spec.
     """
     read = _read(folder, spec)
-    resolved = _resolve(folder, read, named_by)
+    resolved = _resolve(folder, read)
     return resolved.name, _values(read, resolved) | _before(folder, read, resolved, stored)
 
 
 def build(folder: str, spec: str, *, named_by: str = "") -> Any:
-    """What the `build` of a spec's file returns for the spec's options."""
+    """What the `build` of a spec's file returns for the spec's options.
+
+    `named_by` says what a spec was read from that is not the command line.
+    """
     read = _read(folder, spec)
     resolved = _resolve(folder, read, named_by)
     options = _values(read, resolved)

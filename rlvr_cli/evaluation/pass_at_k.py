@@ -20,6 +20,7 @@ from rlvr_cli.storage.shards import Shards
 
 PASS_ESTIMATOR = "1 - C(n-c, k) / C(n, k), unbiased, exact (arXiv:2107.03374, eq. 1)"
 UCC_ESTIMATOR = "sum over clusters of 1 - C(n-s, k) / C(n, k), unbiased, exact (QUATRO, eq. 20)"
+UCC_THRESHOLD = 0.8
 TOKEN_COLUMNS = ("entropy", "old_logp", "ref_logp")
 
 
@@ -64,25 +65,16 @@ def outcome_measures(tallied: Tally, ks: Sequence[int]) -> Measures:
     return joined(pass_measures(tallied, ks), majority_measures(tallied, ks))
 
 
-def ucc_measures(
-    tallied: Tally,
-    ks: Sequence[int],
-    *,
-    threshold: float = 0.8,
-    linkage: ucc.Linkage = "single",
-    similarity: str = "tfidf",
-) -> Measures:
-    """UCC@k for every k, the number of clusters and UCR = clusters / n."""
-    clusterings = clustering.of_tally(
-        tallied, thresholds=[threshold], linkage=linkage, similarity=similarity
-    )
-    return clustered_measures(tallied, ks, clusterings, threshold)
+def ucc_measures(tallied: Tally, ks: Sequence[int]) -> Measures:
+    """The `clustered_measures` at a TF-IDF cosine of UCC_THRESHOLD."""
+    clusterings = clustering.of_tally(tallied, thresholds=[UCC_THRESHOLD])
+    return clustered_measures(tallied, ks, clusterings, UCC_THRESHOLD)
 
 
 def clustered_measures(
     tallied: Tally, ks: Sequence[int], clusterings: list[Clusters], threshold: float
 ) -> Measures:
-    """The `ucc_measures` of clusters that are known already."""
+    """UCC@k for every k, the number of clusters and UCR = clusters / n."""
     require_measurable(tallied)
     rows = []
     for n, clusters in zip(tallied.n_P.tolist(), clusterings, strict=True):

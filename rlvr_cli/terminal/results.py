@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,24 +33,8 @@ def evaluation(
         target.print(tables.metrics_table(by_source["metrics"]))
     if plot:
         console.draw(target, plot)
-    notes = summary.get("notes") or _notes(summary)
-    target.print(f"{notes}; {tables.methods(summary['interval'])}", soft_wrap=True)
-    low, high = summary.get("n", (0, 0))
-    if low < high and {f"pass@{low}", f"ucc@{low}"} & summary["metrics"].keys():
-        text = (
-            f"k ends at {low}, the fewest completions of a prompt: --min-n leaves such prompts out"
-        )
-        target.print(text, soft_wrap=True)
-    for line in reading(summary.get("read", {})):
+    for line in _facts(summary):
         target.print(line, soft_wrap=True)
-    if summary.get("read", {}).get("apart"):
-        target.print("in all of them together a prompt counts once, with its mean over them")
-    if remark := summary.get("remark"):
-        target.print(remark, soft_wrap=True)
-    if lengths := summary.get("lengths"):
-        unit = lengths["unit"]
-        text = ", ".join(f"{k} {v:.5g}" for k, v in lengths.items() if k != "unit")
-        target.print(f"lengths in {unit}: {text}", soft_wrap=True)
     if power := summary.get("power"):
         target.print(tables.power_table(power))
         for line in tables.power_lines(power):
@@ -61,6 +45,25 @@ def evaluation(
         console.write_json(None if shards is None else shards.path, summary)
     elif shards is not None:
         console.result(shards.path, {}, as_json=False)
+
+
+def _facts(summary: dict[str, Any]) -> Iterator[str]:
+    """What the tables rest on, line by line."""
+    from rlvr_cli.terminal import tables
+
+    yield f"{summary.get('notes') or _notes(summary)}; {tables.methods(summary['interval'])}"
+    low, high = summary.get("n", (0, 0))
+    if low < high and {f"pass@{low}", f"ucc@{low}"} & summary["metrics"].keys():
+        least = f"{low}, the fewest completions of a prompt"
+        yield f"k ends at {least}: --min-n leaves such prompts out"
+    yield from reading(summary.get("read", {}))
+    if summary.get("read", {}).get("apart"):
+        yield "in all of them together a prompt counts once, with its mean over them"
+    if remark := summary.get("remark"):
+        yield remark
+    if lengths := summary.get("lengths"):
+        text = ", ".join(f"{k} {v:.5g}" for k, v in lengths.items() if k != "unit")
+        yield f"lengths in {lengths['unit']}: {text}"
 
 
 def _notes(summary: dict[str, Any]) -> str:
