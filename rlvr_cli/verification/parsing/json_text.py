@@ -84,7 +84,8 @@ def _float(text: str) -> float:
 def _explained(text: str, error: json.JSONDecodeError) -> str:
     place = f"line {error.lineno}, column {error.colno}"
     around = text[max(0, error.pos - 2) : error.pos + 2]
-    if _COMMA.search(around) or (error.pos and _COMMA.match(text, error.pos - 1)):
+    begins = max(0, error.pos - 1), error.pos  # the comma, which Python 3.13 points to itself
+    if _COMMA.search(around) or any(_COMMA.match(text, begin) for begin in begins):
         return f"it is no JSON: a comma before a closing bracket ({place})"
     if error.msg == "Extra data":
         return f"it is no JSON: text follows the value ({place})"

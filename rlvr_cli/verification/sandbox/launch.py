@@ -32,6 +32,8 @@ def choose(*, unsafe: bool = False) -> str:
         missing, action = f"that takes Linux, and this is {platform.system()}", "score on Linux"
     elif not seccomp.is_known():
         missing, action = _no_filter(), "score on x86_64 or aarch64"
+    else:
+        missing += f" ({fault('unshare')})"
     raise UsageError(
         f"nothing here can isolate what a model wrote: {missing}",
         f"{action}, or run it all the same with --unsafe-no-sandbox",
@@ -47,17 +49,23 @@ def _no_filter() -> str:
     return f"there is no filter of system calls for `{platform.machine()}`"
 
 
-@functools.cache
 def works(kind: str) -> bool:
     """Whether a program that does nothing passes in this kind of sandbox."""
+    return fault(kind) is None
+
+
+@functools.cache
+def fault(kind: str) -> str | None:
+    """Why a program that does nothing does not pass in this kind of sandbox; None if it does."""
     if kind == "bubblewrap" and not shutil.which("bwrap"):
-        return False
+        return "bwrap is not installed"
     if kind != KINDS[-1] and not seccomp.is_known():
-        return False
+        return _no_filter()
     job = {"program": "def f(): return 1", "style": "tests"}
     tests = {"tests": "assert f() == 1", "prompt": "", "entry_point": "f"}
     with Sandbox(kind, _NONE) as sandbox:
-        return sandbox.run(_job(job, 20.0, 1 << 30), tests, 20.0).get("passed") is True
+        result = sandbox.run(_job(job, 20.0, 1 << 30), tests, 20.0)
+    return None if result.get("passed") is True else str(result.get("reason") or result)
 
 
 def run(

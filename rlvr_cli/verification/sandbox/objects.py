@@ -96,7 +96,7 @@ class Peer:
         delattr(value, name)
 
     def on_op(self, kind: Any, name: str, value: Any, arguments: Any) -> Any:
-        return getattr(kind or type(value), name)(value, *arguments)
+        return _operator(kind or type(value), name, value)(*arguments)
 
     def on_items(self, value: Any) -> list[Any]:
         return list(value)
@@ -340,6 +340,17 @@ def is_public(module: str) -> bool:
 def is_known(kind: type) -> bool:
     """Whether it is a class that both sides have: of plain data, or a library's exception."""
     return known(kind.__module__, kind.__qualname__) is kind
+
+
+def _operator(kind: type, name: str, value: Any) -> Any:
+    """What an operator calls: an attribute of the class that is bound only if it binds itself, as
+    functions do and mocks do not."""
+    for base in kind.__mro__:
+        if name in vars(base):
+            found = vars(base)[name]
+            bind = getattr(type(found), "__get__", None)
+            return bind(found, value, kind) if bind else found
+    raise AttributeError(f"type object {kind.__name__!r} has no attribute {name!r}")
 
 
 def known(module: str, name: str) -> Any:

@@ -93,6 +93,8 @@ _KINDS: dict[str, tuple[Callable[[Any], Parts], Callable[..., Any]]] = {
     "uuid.UUID": (lambda value: (str(value),), _make),
     "pathlib.PosixPath": (lambda value: (str(value),), _make),
     "pathlib.PurePosixPath": (lambda value: (str(value),), _make),
+    "pathlib._local.PosixPath": (lambda value: (str(value),), _make),  # Python 3.13's name
+    "pathlib._local.PurePosixPath": (lambda value: (str(value),), _make),
     "ipaddress.IPv4Address": (lambda value: (str(value),), _make),
     "ipaddress.IPv6Address": (lambda value: (str(value),), _make),
     "array.array": (

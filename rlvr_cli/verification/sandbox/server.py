@@ -29,7 +29,8 @@ _WARM = (
     "abc", "array", "ast", "bisect", "cmath", "collections", "contextlib", "copy", "dataclasses",
     "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "inspect", "io",
     "itertools", "json", "math", "numbers", "operator", "re", "string", "struct", "textwrap",
-    "time", "types", "typing", "unicodedata", "_random", "_sha512", "_weakrefset",
+    "time", "types", "typing", "unicodedata", "_random", "_weakrefset",
+    "_sha2" if sys.version_info >= (3, 12) else "_sha512",
 )  # fmt: skip
 
 
@@ -43,22 +44,30 @@ def main(setup: dict[str, Any]) -> NoReturn:
     for descriptor in range(3):
         os.dup2(null, descriptor)
     os.close(null)
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    if setup["kind"] == "unshare":
-        namespaces.enter(setup["folders"])
-    if setup["kind"] != "none":
-        namespaces.make_read_only()
-    namespaces.bound_capabilities()
-    namespaces.hide()
-    namespaces.adopt_orphans()
-    fault = _warm_up(setup)
+    try:
+        _enter(setup["kind"], setup["folders"])
+        fault = _warm_up(setup)
+    except BaseException as error:
+        fault = f"{type(error).__name__}: {error}"[:200]
     control.sendall(json.dumps({"fault": fault}).encode())
     while not fault and (descriptors := _next(control)):
         if setup["kind"] != "none":
             namespaces.renew_tmp(setup["tmp_bytes"])
         control.sendall(ENDED.pack(_run(setup, control, descriptors)))
     os._exit(0)
+
+
+def _enter(kind: str, folders: list[str]) -> None:
+    """Leaves all of the machine that a sandbox of this kind does not have."""
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    if kind == "unshare":
+        namespaces.enter(folders)
+    if kind != "none":
+        namespaces.make_read_only()
+    namespaces.bound_capabilities()
+    namespaces.hide()
+    namespaces.adopt_orphans()
 
 
 class _Allowed:

@@ -591,6 +591,20 @@ CASES = [
         True,
     ),
     (
+        "operators of a mock",
+        "def f(m):\n    with m: return m[3] + len(m)",
+        "from unittest.mock import MagicMock\nm = MagicMock()\nm.__getitem__.side_effect = lambda key: 2 * key\nm.__len__.return_value = 5\nm.__exit__.side_effect = lambda kind, error, at: False\nassert f(m) == 11\nm.__exit__.assert_called_once_with(None, None, None)\nm.__getitem__.assert_called_once_with(3)",
+        None,
+        True,
+    ),
+    (
+        "operators of a mock, not all used",
+        "def f(m): return m[3] + len(m)",
+        "from unittest.mock import MagicMock\nm = MagicMock()\nm.__getitem__.side_effect = lambda key: 2 * key\nm.__len__.return_value = 5\nm.__exit__.side_effect = lambda kind, error, at: False\nassert f(m) == 11\nm.__exit__.assert_called_once_with(None, None, None)\nm.__getitem__.assert_called_once_with(3)",
+        None,
+        False,
+    ),
+    (
         "mock arg",
         "def f(cb): cb(3)",
         "from unittest.mock import Mock\nm=Mock()\nf(m)\nm.assert_called_once_with(3)",

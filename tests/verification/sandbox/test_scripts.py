@@ -1,6 +1,7 @@
 """Scripts find what a process of their own would have, and are judged as judges do."""
 
 import json
+import sys
 
 import pytest
 
@@ -49,8 +50,8 @@ RIGHT = {
     "a thread that nobody joins": "import threading, time\n"
     "def main():\n    time.sleep(0.1)\n    print(6)\n"
     "threading.stack_size(1 << 27)\nthreading.Thread(target=main).start()",
-    "recursion": "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**6)\n"
-    "@lru_cache(None)\ndef f(n): return 6 if n == 0 else f(n - 1)\nprint(f(20000))",
+    "recursion": "import sys\nsys.setrecursionlimit(10**6)\n"
+    "def f(n): return 6 if n == 0 else f(n - 1)\nprint(f(20000))",
     "data classes of annotations": "from __future__ import annotations\n"
     "from dataclasses import dataclass\nfrom typing import ClassVar\n"
     "@dataclass\nclass A:\n    x: int\n    y: ClassVar[int] = 5\nprint(A(1).x + A.y)",
@@ -70,6 +71,11 @@ RIGHT = {
     "blank lines": "print('\\n\\n6   \\n\\n')",
     "a point": "print(6.0)",
 }
+if sys.version_info < (3, 12):  # later ones limit the depth of calls through C on their own
+    RIGHT["recursion through C"] = (
+        "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**6)\n"
+        "@lru_cache(None)\ndef f(n): return 6 if n == 0 else f(n - 1)\nprint(f(20000))"
+    )
 WRONG = {
     "another number": ("print(7)", "it wrote `7`, expected `6`"),
     "nothing": ("pass", "it wrote nothing, expected `6`"),
@@ -83,7 +89,7 @@ WRONG = {
         "EOFError: EOF when reading a line",
     ),
     "no Python": ("print(6", "SyntaxError: '(' was never closed"),
-    "a name": ("print(math.floor(6))", "NameError: name 'math' is not defined"),
+    "a name": ("print(no_such.floor(6))", "NameError: name 'no_such' is not defined"),
     "stderr": ("import sys\nprint(6, file=sys.stderr)", "it wrote nothing, expected `6`"),
     "almost": ("print(6.0000001)", "it wrote `6.0000001`, expected `6`"),
     "endless output": ("while True: print('x' * 9999)", "more output than allowed"),
