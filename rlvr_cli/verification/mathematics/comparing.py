@@ -4,6 +4,7 @@ import re
 
 from rlvr_cli.verification.mathematics import (
     clocks,
+    equations,
     expressions,
     labelled,
     lists,
@@ -170,7 +171,7 @@ def _equal_regions(gold: str, answer: str, options: Options, again: Again) -> bo
         return False
     left, right = regions.read(gold), regions.read(answer)
     if left is None or right is None:
-        return None
+        return equations.same_order(gold, answer)
     is_list = any(text.startswith(r"\{") for text in (gold, answer))
     if is_list and {r.is_points for r in (left, right)} == {True}:
         return None  # the options of lists decide

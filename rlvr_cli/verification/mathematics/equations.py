@@ -31,19 +31,74 @@ def equal(gold: str, answer: str) -> bool | None:
         if not a or not b:
             return None
         ratios.append(a / b)
+    has_sizes = _has_sizes(left) or _has_sizes(right)
+    if has_sizes:
+        ratios += _ratios_beside(left, right, names, draw)
     if all(abs(ratio - ratios[0]) <= 1e-9 * abs(ratios[0]) for ratio in ratios):
         return True
     if _same_where_solved(gold, answer, names, draw):
         return True
     solved = [
-        _solves_one_alone(one, other, names, draw) for one, other in ((left, right), (right, left))
+        _solves_one_alone(one, other, names, draw, sign=sign)
+        for one, other in ((left, right), (right, left))
+        for sign in ((1, -1) if has_sizes else (1,))
     ]
     if True in solved:
         return False
-    if solved == [None, None]:  # no real number solves either
+    if {*solved} == {None}:  # no real number solves either
         again = _solves_one_alone(left, right, names, draw, is_real=False)
         return False if again else None
     return None
+
+
+def _has_sizes(tree: Tree) -> bool:
+    """Whether a tree has absolute values, so that positive points do not show all of it."""
+    return isinstance(tree, tuple) and (tree[0] == "abs" or any(map(_has_sizes, tree[1:])))
+
+
+def _ratios_beside(left: Tree, right: Tree, names: list[str], draw: random.Random) -> list[complex]:
+    """The ratios of two trees at points of any signs, where both have one."""
+    ratios = []
+    for _ in range(2 * _POINTS):
+        at = {name: complex(draw.choice((1, -1)) * draw.uniform(0.3, 3.0)) for name in names}
+        a, b = expressions.at(left, at), expressions.at(right, at)
+        if a is not None and b:
+            ratios.append(a / b)
+    return ratios
+
+
+_ORDER = re.compile(r"\s*(\\(?:le|ge)(?![a-zA-Z])|[<>])\s*")
+
+
+def same_order(gold: str, answer: str) -> bool | None:
+    """Whether two inequalities of several variables are one times a positive number.
+
+    None if they are not, or are none of two sides each.
+    """
+    one, other = _ordered(gold), _ordered(answer)
+    if one is None or other is None or one[1] != other[1]:
+        return None
+    left, right = one[0], other[0]
+    names = sorted(variables(left) | variables(right))
+    if len(names) < 2:
+        return None
+    ratios = _ratios_beside(left, right, names, random.Random(str(names)))
+    first = ratios[0] if len(ratios) >= _POINTS else 0j
+    is_one = all(abs(ratio - first) <= 1e-9 * abs(first) for ratio in ratios)
+    return True if is_one and first.real > 0 and abs(first.imag) <= 1e-9 * abs(first) else None
+
+
+def _ordered(text: str) -> tuple[Tree, bool] | None:
+    """What an inequality says is positive, and whether it may also be 0; None of other texts."""
+    parts = _ORDER.split(text)
+    if len(parts) != 3:
+        return None
+    trees = [parsed(parts[0]), parsed(parts[2])]
+    if None in trees:
+        return None
+    greater = parts[1] in (">", r"\ge")
+    first, second = trees if greater else trees[::-1]
+    return ("-", first, second), parts[1] in (r"\le", r"\ge")
 
 
 def _residual(text: str) -> Tree:
@@ -78,12 +133,18 @@ def _same_where_solved(gold: str, answer: str, names: list[str], draw: random.Ra
 
 
 def _solves_one_alone(
-    one: Tree, other: Tree, names: list[str], draw: random.Random, *, is_real: bool = True
+    one: Tree,
+    other: Tree,
+    names: list[str],
+    draw: random.Random,
+    *,
+    is_real: bool = True,
+    sign: int = 1,
 ) -> bool | None:
     """Whether a solution of the first does not solve the second; None if none is found."""
     solves = None
     for name in names:
-        at: dict[str, Any] = {n: complex(draw.uniform(0.3, 3.0)) for n in names}
+        at: dict[str, Any] = {n: complex(sign * draw.uniform(0.3, 3.0)) for n in names}
         start = complex(draw.uniform(0.3, 3.0), 0.0 if is_real else 0.7)
         root = _root(one, at, name, start)
         if root is None or (is_real and abs(root.imag) >= 1e-9):

@@ -6,6 +6,7 @@ sign, are; anything between the two is left open.
 
 import cmath
 import functools
+import itertools
 import random
 from fractions import Fraction
 from typing import Any
@@ -94,12 +95,44 @@ def _equal_at_points(left: Tree, right: Tree, room: float) -> bool | None:
     is_same = [_same_at(left, right, at, room) for at in _points(names, positive=True)]
     if False in is_same:
         return False
-    if names:
-        # sqrt(x^2) is x where x is positive, and 2 ln x is ln x^2 there.
-        negative = [_same_at(left, right, at, room) for at in _points(names, positive=False)]
-        if False in negative or is_same.count(True) < 2:
-            return None
+    # sqrt(x^2) is x where x is positive, and 2 ln x is ln x^2 there.
+    if names and not (is_same.count(True) > 1 and _holds_beside(left, right, names, room)):
+        return None
     return True if True in is_same else None
+
+
+def _holds_beside(left: Tree, right: Tree, names: list[str], room: float) -> bool:
+    """Whether two trees agree at points that are not all positive, where their roots are real.
+
+    x sqrt(x) and sqrt(x^3) do, x sqrt(y) and sqrt(x^2 y) do not.
+    """
+    points = _points(names, positive=False)
+    differing = [at for at in points if _same_at(left, right, at, room) is False]
+    if not differing:
+        return True
+    for signs in itertools.islice(itertools.product((1, -1), repeat=len(names)), 1, 16):
+        at = {name: abs(points[0][name]) * sign for name, sign in zip(names, signs, strict=True)}
+        if _same_at(left, right, at, room) is False:
+            differing.append(at)
+    return all(_leaves_reals(left, at) or _leaves_reals(right, at) for at in differing)
+
+
+def _leaves_reals(tree: Tree, at: dict[str, Fraction]) -> bool:
+    """Whether a tree takes an even root of what is not positive at a point."""
+    if not isinstance(tree, tuple):
+        return False
+    if tree[0] in ("root", "^") and not variables(tree[2]):
+        base, index = (_real_at(side, at) for side in tree[1:])
+        is_whole = index is not None and index == int(index)
+        is_odd = is_whole and int(index or 0) % 2
+        if (base is None or base < 0) and not (is_odd if tree[0] == "root" else is_whole):
+            return True
+    return any(_leaves_reals(side, at) for side in tree[1:])
+
+
+def _real_at(tree: Tree, point: dict[str, Fraction]) -> float | None:
+    value = at(tree, {name: complex(number) for name, number in point.items()})
+    return value.real if value is not None and abs(value.imag) <= _CLOSE * abs(value) else None
 
 
 def _points(names: list[str], *, positive: bool) -> list[dict[str, Fraction]]:

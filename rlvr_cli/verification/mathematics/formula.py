@@ -24,7 +24,9 @@ _NAMED = re.compile(
     r"\\(?:operatorname|mathrm|text)\s*\{\s*"
     r"((?:arc)?(?:sin|cos|tan|cot|sec|csc)|[sc]osh|sinh|tanh|ln|log|lg|cis|exp|max|min|gcd|lcm)\s*\}"
 )
-_BARE = re.compile(r"(?<![a-zA-Z\\])(sqrt|sin|cos|tan|cot|sec|csc|ln|log|exp|pi)(?![a-zA-Z])")
+_BARE = re.compile(
+    r"(?<![a-zA-Z\\])(sqrt|(?:arc)?(?:sin|cos|tan)h?|cot|sec|csc|ln|log|exp|pi)(?![a-zA-Z])"
+)
 _DERIVATIVE = re.compile(r"\\[dt]?frac\s*\{\s*d[a-zA-Z^\s]*(?:\{?[0-9]\}?)?[a-zA-Z]?\s*\}\s*\{\s*d")
 _LETTERS = re.compile(r"(?<![a-zA-Z\\])[a-zA-Z]{3,}")
 FUNCTIONS = frozenset(
@@ -346,7 +348,11 @@ class _Reader:
             if name not in _INVERSES:
                 raise Unread("the inverse of a function")
             name, power = _INVERSES[name], None
+        is_in_brackets = self.peek() in ("(", "[")
         argument = self.argument()
+        if is_in_brackets and self.peek() == "^" and power is None:  # sin(x)^2 is (sin x)^2
+            self.take()
+            power = self.exponent()
         tree: Tree = (name, argument)
         if name == "cis":
             tree = ("exp", ("*", ("i",), argument))
@@ -359,8 +365,9 @@ class _Reader:
     def argument(self) -> Tree:
         r"""What a function is of: brackets, or the product before the next sign or function."""
         if self.peek() in ("(", "[", "{"):
+            is_braced = self.peek() == "{"
             tree = self.within(self.peek())
-            if self.peek() == "^":
+            if is_braced and self.peek() == "^":
                 raise Unread("a power of a function's argument")
             return tree
         if self.peek() == "-":

@@ -108,6 +108,7 @@ _SAME = [
         (r"\\(?:text|mathrm)\s*\{\s*\\infty\s*\}", r"\\infty "),
     )
 ]  # fmt: skip
+_CALL = re.compile(r"(?<![a-zA-Z])(?:sin|cos|tan|cot|sec|csc|ln|log|exp|sqrt|sinh|cosh|tanh)\s?\(")
 _NUMBERED = re.compile(
     r"(?!(?:sin|cos|tan|log|sqrt|exp|mod)\b)[a-zA-Z]{3,}(?:[ ,.'-]+[a-zA-Z0-9']+)+"
 )
@@ -218,6 +219,8 @@ def currency(text: str) -> str:
 def is_words(text: str) -> bool:
     """Whether the text is only words, as `June 20` is, with no sign of mathematics."""
     bare = unwrapped(text)
+    if _CALL.search(bare):
+        return False
     if _NUMBERED.fullmatch(bare):
         return True
     return any(map(str.isalpha, bare)) and all(c.isalpha() or c in " ,.'-()?!:\"" for c in bare)

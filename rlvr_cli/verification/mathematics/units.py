@@ -195,7 +195,8 @@ def _known(word: str) -> str | None:
 
 def _is_unit(words: list[str]) -> bool:
     """Whether bare words are a unit rather than a product of variables."""
-    first = re.sub(r"[^a-zA-Z]", "", words[0])
+    letters = re.search("[a-zA-Z]+", words[0])
+    first = letters[0] if letters else ""
     if _known(first) is not None or (first.lower() in ("sq", "cu") and len(words) > 1):
         return True
     return len(first) > 2 and bool(_UNIT_WORD.search(first)) and first not in _ALPHABET

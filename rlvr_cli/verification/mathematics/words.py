@@ -33,7 +33,7 @@ def equal(gold: str, answer: str) -> bool | None:
         return None
     words, others = map(_folded, (gold, answer))
     if words == others:
-        return True
+        return not _is_other_letter(gold, answer)
     if numerals.spelled(words) or numerals.spelled(others):
         return None
     if not (is_words and other):
@@ -52,6 +52,14 @@ def equal(gold: str, answer: str) -> bool | None:
     ):
         return None  # products of variables
     return False
+
+
+def _is_other_letter(gold: str, answer: str) -> bool:
+    """Whether two letters differ in case and are no letters of options: x is not X."""
+    letters = [plain.unwrapped(text) for text in (gold, answer)]
+    return letters[0] != letters[1] and all(
+        len(letter) == 1 and letter.upper() > "J" for letter in letters
+    )
 
 
 def _folded(text: str) -> str:
