@@ -168,23 +168,28 @@ def train(
             if tracker:
                 tracker.start()
             warnings.look(record)
-    seconds = time.monotonic() - start
+    _say_end(out, config.train.steps, records, time.monotonic() - start)
+    done = records[-1]["step"]
+    is_evaluated = config.train.eval_every and done >= config.train.steps
+    summary = _report(out, config) if is_evaluated else {}
+    console.result(out, {"steps": done, **summary}, as_json=as_json)
+
+
+def _say_end(out: Path, steps: int, records: list[dict[str, Any]], seconds: float) -> None:
+    """How far the run got, and whether anything was learned."""
     trained = [record for record in records if record["seconds"]]
     done = records[-1]["step"]
-    if done < config.train.steps:
-        console.say(f"train: stopped after step {done} of {config.train.steps}")
+    if done < steps:
+        console.say(f"train: stopped after step {done} of {steps}")
     elif not trained:
-        steps = plural.of(config.train.steps, "step")
-        console.say(f"train: nothing left to do, `{out}` already has all {steps}")
+        all_steps = plural.of(steps, "step")
+        console.say(f"train: nothing left to do, `{out}` already has all {all_steps}")
     else:
         console.say(f"train: {plural.of(len(trained), 'step')} in {seconds:.1f} s")
         if not any(record.get("tokens") for record in trained):
             console.say(
                 "warning: no completion had a reward to learn from: the policy did not change"
             )
-    is_evaluated = config.train.eval_every and done >= config.train.steps
-    summary = _report(out, config) if is_evaluated else {}
-    console.result(out, {"steps": done, **summary}, as_json=as_json)
 
 
 class _Warnings:
