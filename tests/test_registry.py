@@ -151,6 +151,12 @@ def test_the_example_of_a_hint_is_no_default_of_nothing():
     assert refusal("vllm:max_length=long", "rollout")[1] == "write `vllm:max_length=1`"
 
 
+def test_the_example_of_a_range_rises():
+    hint = refusal("judge:scale=wide", "verifiers")[1]
+    assert hint == "write `judge:scale=[0.5,1.5]`"
+    registry.build("verifiers", "judge:url=http://localhost/v1,model=m,scale=[0.5,1.5]")
+
+
 def test_an_option_of_a_name_without_options_is_refused(toys):
     assert refusal("ball:size=2")[1] == "the options of `ball` are none"
 

@@ -181,7 +181,11 @@ def example(kind: Any) -> str:
     if origin is Literal:
         return spell(inner[0], kind)
     if origin is tuple and inner and inner[-1] is not Ellipsis:
-        return f"[{','.join(map(example, inner))}]"
+        rising = (  # as the ends of a range must
+            f"{float(example(one)) + place:g}" if one in (int, float) else example(one)
+            for place, one in enumerate(inner)
+        )
+        return f"[{','.join(rising)}]"
     if origin in _LISTS:
         return "[]"
     return "{a=1,b=2}" if origin in _TABLES else _EXAMPLES.get(kind, "none")
