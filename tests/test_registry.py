@@ -151,6 +151,10 @@ def test_the_example_of_a_hint_is_no_default_of_nothing():
     assert refusal("vllm:max_length=long", "rollout")[1] == "write `vllm:max_length=1`"
 
 
+def test_the_example_of_a_choice_is_a_word():
+    assert refusal("wandb:mode=off", "trackers")[1] == "write `wandb:mode=online`"
+
+
 def test_the_example_of_a_range_rises():
     hint = refusal("judge:scale=wide", "verifiers")[1]
     assert hint == "write `judge:scale=[0.5,1.5]`"

@@ -179,7 +179,7 @@ def example(kind: Any) -> str:
     if origin in (Union, types.UnionType):
         return example(inner[0])
     if origin is Literal:
-        return spell(inner[0], kind)
+        return spell(next(filter(None, inner), inner[0]), kind)
     if origin is tuple and inner and inner[-1] is not Ellipsis:
         rising = (  # as the ends of a range must
             f"{float(example(one)) + place:g}" if one in (int, float) else example(one)
