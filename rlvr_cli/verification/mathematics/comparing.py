@@ -67,9 +67,11 @@ def _again(options: Options, depth: int) -> Again:
 
 def _rewritten(gold: str, answer: str) -> tuple[str, str]:
     """Both texts without a name that only one gives to a set or a point, with one `+ C` for all."""
-    gold, answer = (
-        match[1] if (match := _IN_SET.fullmatch(text)) else text for text in (gold, answer)
-    )
+    members = [_IN_SET.fullmatch(text) for text in (gold, answer)]
+    if not all(members) or len({m[1].replace(" ", "") for m in members if m and "," in m[1]}) < 2:
+        gold, answer = (m[2] if m else t for m, t in zip(members, (gold, answer), strict=True))
+    if _RATIO.fullmatch(gold):
+        answer = _TO.sub(r"\1:\2", answer)
     with_text = [_OPTION_TEXT.fullmatch(text) for text in (gold, answer)]
     if bool(with_text[0]) != bool(with_text[1]):
         gold, answer = (m[1] if m else t for m, t in zip(with_text, (gold, answer), strict=True))
@@ -83,7 +85,12 @@ def _rewritten(gold: str, answer: str) -> tuple[str, str]:
     return tabular.in_components(gold, answer), tabular.in_components(answer, gold)
 
 
-_IN_SET = re.compile(r"[a-zA-Z]\s*\\in(?![a-zA-Z])\s*(\\\{(?:(?!\\mid|[|:]).)*\\\})")
+_IN_SET = re.compile(
+    r"([a-zA-Z]|\([a-zA-Z](?:\s*,\s*[a-zA-Z])+\s*\))\s*\\in(?![a-zA-Z])\s*"
+    r"(\\\{(?:(?!\\mid|[|:]).)*\\\})"
+)
+_RATIO = re.compile(r"[0-9]+\s*:\s*[0-9]+")
+_TO = re.compile(r"^([0-9]+)\s*(?:\\text\s*\{\s*to\s*\}|to)\s*([0-9]+)$")
 _OPTION_TEXT = re.compile(
     r"\\(?:text|textbf|mathrm|mathbf)\s*\{\s*\([A-J]\)\s*\}\s*(\S.*)", re.DOTALL
 )

@@ -82,6 +82,13 @@ SCALES = {
     "quadrillion": 10**15, "dozen": 12, "gross": 144, "lakh": 10**5, "crore": 10**7,
     "mn": 10**6, "bn": 10**9, "googol": 10**100, "myriad": 10**4,
 }  # fmt: skip
+_PARTS = {
+    name + plural: parts
+    for parts, name in enumerate(
+        ["third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"], start=3
+    )
+    for plural in ("", "s")
+} | {"half": 2, "halves": 2, "quarter": 4, "quarters": 4}
 BASES = {"binary": 2, "octal": 8, "hex": 16, "hexadecimal": 16, **_UNITS}
 
 
@@ -171,6 +178,8 @@ def spelled(text: str) -> Number | None:
         return _signed("-", spelled(" ".join(words[1:])))
     if words[0] in ("a", "an"):
         words[0] = "one"
+    if len(words) == 2 and words[1] in _PARTS and words[0] in _UNITS:
+        return Number(Fraction(_UNITS[words[0]], _PARTS[words[1]]), False)
     total, current, last = 0, 0, ""
     for word in words:
         if word == "and" and last in SCALES:

@@ -108,6 +108,14 @@ _SAME = [
         (r"\\(?:text|mathrm)\s*\{\s*\\infty\s*\}", r"\\infty "),
     )
 ]  # fmt: skip
+_NO_NAME = re.compile(r",|^\s*[-+]?\\?\$?[0-9.]")  # a list, or a number with its unit
+_TRANSPOSED = re.compile(
+    r"^[(\[]([^()\[\]]*,[^()\[\]]*)[)\]]\s*\^\s*\{?\s*(?:T|\\top|\\intercal"
+    r"|\\(?:mathsf|mathrm|text)\s*\{\s*T\s*\})\s*\}?$"
+)
+_POSITIVE = re.compile(
+    r"^(?:[a-z]\s*\\in\s*)?\\mathbb\{R\}\s*(?:\^\s*\{?\s*\+\s*\}?|_\s*\{?\s*>\s*0\s*\}?)$"
+)
 _CALL = re.compile(r"(?<![a-zA-Z])(?:sin|cos|tan|cot|sec|csc|ln|log|exp|sqrt|sinh|cosh|tanh)\s?\(")
 _NUMBERED = re.compile(
     r"(?!(?:sin|cos|tan|log|sqrt|exp|mod)\b)[a-zA-Z]{3,}(?:[ ,.'-]+[a-zA-Z0-9']+)+"
@@ -133,6 +141,8 @@ _MEANINGS = {
     "any real number": r"\mathbb{R}", "every real number": r"\mathbb{R}",
     "the real numbers": r"\mathbb{R}", "real numbers": r"\mathbb{R}", "the reals": r"\mathbb{R}",
     "the set of all real numbers": r"\mathbb{R}", "the set of real numbers": r"\mathbb{R}",
+    "all positive real numbers": r"(0,\infty)", "positive real numbers": r"(0,\infty)",
+    "all positive reals": r"(0,\infty)", "the positive real numbers": r"(0,\infty)",
     "all integers": r"\mathbb{Z}", "the integers": r"\mathbb{Z}", "integers": r"\mathbb{Z}",
 }  # fmt: skip
 _ALL_BUT = re.compile(
@@ -163,12 +173,13 @@ def clean(text: str) -> str:
         text = pattern.sub(replacement, text)
     text = _ORDER.sub(lambda sign: {"l": "<", "g": ">"}[sign[1]], text)
     text = " ".join(_SPACES.sub(" ", text).split()).rstrip("\\").rstrip(_END).removeprefix("+")
+    text = _TRANSPOSED.sub(r"\\langle \1 \\rangle", _POSITIVE.sub(r"(0,\\infty)", text))
     text = _BEFORE.sub("", _SIGNED.sub("-", _SAID.sub("", text)))
     bare = unwrapped(text).casefold().strip("$ ")
     if match := _ALL_BUT.fullmatch(bare):
         return rf"\mathbb{{R}}\setminus\{{{match[1]}\}}"
-    if (alone := _WRAPPED.fullmatch(text)) and "," in alone[1]:
-        text = alone[1].strip()  # a list of words, options or numbers
+    if (alone := _WRAPPED.fullmatch(text)) and _NO_NAME.search(alone[1]):
+        text = alone[1].strip()
     return _MEANINGS.get(bare, text)
 
 

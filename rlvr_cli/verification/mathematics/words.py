@@ -6,7 +6,7 @@ from rlvr_cli.verification.mathematics import numerals, plain
 
 _LIST = re.compile(r"\s*(?:,\s*(?:and\s+)?|;|\band\b)\s*")
 _TUPLE = re.compile(r"\([^()]*,[^()]*\)")
-_ARTICLE = re.compile(r"^(?:an?|the)\s+(?!and\b)(?=[a-z]{3})")
+_ARTICLE = re.compile(r"^(?:an?|the|all)\s+(?!and\b|but\b|except\b)(?=[a-z]{3})")
 _MONTH = re.compile(
     r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec|january|february|march|april|june"
     r"|july|august|september|october|november|december)\b"
