@@ -124,7 +124,7 @@ def anchored(text: str) -> str | None:
 def _after(text: str, box: str) -> str | None:
     """A box's content; what takes it back counts: a denial, or another integer as the answer."""
     last = _boxes(text)[-1]
-    if _DENIED_BEFORE.search(text[max(0, last.start - 60) : last.start]):
+    if DENIED_BEFORE.search(text[max(0, last.start - 60) : last.start]):
         return None
     if _DENIED_BEHIND.match(text, last.end):
         return None
@@ -159,7 +159,7 @@ def _phrase_behind(text: str) -> str | None:
 
 _INTEGER = re.compile(r"\s*[-+−]?[0-9]+(?:,[0-9]{3})*\s*")
 _MARKUP = r"[\s$*:]*(?:\\[(\[]\s*)?"
-_DENIED_BEFORE = re.compile(
+DENIED_BEFORE = re.compile(
     rf"(?:\b(?:not|never|cannot)|n['’]t)(?:\s+(?:be|equal|equal to|simply|actually"
     rf"|just))?{_MARKUP}$",
     re.IGNORECASE,

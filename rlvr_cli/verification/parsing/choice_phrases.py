@@ -78,7 +78,7 @@ WEAK = _compile(r"""
 |(?:(?:\b(?:I|we)(?:['’](?:d|ll|m|re|ve))?(?: (?:would|will|must|should|can|am|are|have))?
 (?: \w{1,12}ly)? |\blet['’]?s |^ *)(?:rather )?
 (?:choose|chose|pick|picked|select|selected|say|answer|guess|conclude|opt for|vote for
-|settle on|go with)
+|settle on|go with|lean towards?)
 |\bgo(?:ing)? with|\bleav(?:es?|ing)(?: us)?(?: with)?(?: only)?)
 (?: that)?(?: it(?:['’]s| is))?(?: |:){1,2})
 (?:the )?(?:(?:option|choice|letter|answer) )?""")

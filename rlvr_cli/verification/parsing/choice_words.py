@@ -4,11 +4,12 @@ NOUNS = """
     antwort lösung réponse reponse respuesta risposta resposta antwoord svar svaret vastaus
     odpowiedź odpověď odpoveď odgovor válasz răspuns răspunsul отговор ответ відповідь
     απάντηση cevap yanıt jawaban jawabannya jawapan sagot jibu ìdáhùn đáp\\ án câu\\ trả\\ lời
+    lựa\\ chọn
     答案 答え 正解 回答 解答 答复 答 정답 답변 답 대답 الإجابة الجواب إجابة جواب תשובה התשובה उत्तर
     जवाब उत्तरः উত্তর பதில் సమాధానం ਜਵਾਬ જવાબ คำตอบ
 """
 CHOSEN = """
-    故选 应选 應選 选择 選擇 选 選 因此选 所以选
+    故选 应选 應選 选择 選擇 选 選 因此选 所以选 tôi\\ chọn
 """
 COPULAS = """
     is are was would\\ be should\\ be must\\ be will\\ be has\\ to\\ be ought\\ to\\ be

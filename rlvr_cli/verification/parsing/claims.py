@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlvr_cli.verification.parsing import choice_phrases, end_tokens, letters
+from rlvr_cli.verification.parsing import boxed, choice_phrases, end_tokens, letters
 from rlvr_cli.verification.parsing.letters import SPAN, Named, Reader
 
 _TAIL = 200_000  # characters at the end of a text that are read
@@ -91,6 +91,8 @@ def _contradiction(one: Claim, other: Claim) -> Claim:
 def _strong(text: str, reader: Reader) -> Iterator[Claim]:
     for match in _last_of(_BOX, text):
         inside = _braced(text, match.end())
+        if boxed.DENIED_BEFORE.search(text[max(0, match.start() - _BEFORE) : match.start()]):
+            continue
         if inside is not None and (named := reader.read_all(inside)):
             yield Claim(match.start(), match.end() + len(inside) + 1, named.place, named.reason)
     for match in _last_of(_TAG, text):

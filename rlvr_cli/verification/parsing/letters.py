@@ -118,7 +118,7 @@ class Labels:
             rf"{_NOUN}[(*\"]{{0,3}}{label}(?:[).*:, ?]|$)(?![ \t]*(?:is|was|would)\b)"
         )
         self.noun = re.compile(_NOUN)
-        self.single = re.compile(rf"{_NOUN}{OPEN}{_NOUN}{label}{CLOSE}[.:!]?{CLOSE}")
+        self.single = re.compile(rf"{_NOUN}{OPEN}{_NOUN}{label}{CLOSE}[.:!]{{0,3}}{CLOSE}")
         self.listed = re.compile(rf"(?:^|\s)[(\[*]{{0,3}}(?i:{names})[.):]\**(?:\s|$)")
         self.in_brackets = re.compile(rf"[(\[]{label}[)\]]")
         self.line = re.compile(rf"^[ \t]*{OPEN}{label}({CLOSE}[.:,]?)", re.MULTILINE)
