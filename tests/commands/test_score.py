@@ -220,7 +220,7 @@ def test_where_nothing_isolates_programs_are_refused_unless_that_is_allowed(
 def test_a_machine_without_a_filter_of_system_calls_is_refused_unless_that_is_allowed(
     rlvr, refused, sums, tmp_path, monkeypatch
 ):
-    launch.works.cache_clear()
+    launch.fault.cache_clear()
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     words = ("score", sums, "--verifier", "code", "--out", tmp_path / "o", "--allow-code-execution")
     missing = "there is no filter of system calls for `riscv64`"
@@ -229,7 +229,7 @@ def test_a_machine_without_a_filter_of_system_calls_is_refused_unless_that_is_al
     assert f"programs run in this sandbox: none, and {missing}\n" in ran.err
     result = launch.run("bubblewrap", {}, {}, seconds=1.0, memory_bytes=1 << 30)
     assert result == {"status": "error", "reason": missing}
-    launch.works.cache_clear()
+    launch.fault.cache_clear()
 
 
 @pytest.mark.slow
