@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rlvr_cli import run_config
 from rlvr_cli.algorithms import objective as objectives
@@ -43,6 +44,7 @@ class Followed:
     schedule: schedule.Schedule
     prompts: Shards
     initial_policy: Policy
+    decided: dict[str, Any]
 
     def of(self, step: int, stage: str) -> Path:
         return self.path / "steps" / run_folders.name(step) / stage
@@ -89,7 +91,19 @@ def join(path: Path, name: str) -> Followed:
     moved.remember(prompts.digest, prompts.path)
     planned = schedule.Schedule(path, train.steps, train.ahead, schedule.given(train))
     console.say(f"{name}: following `{path}`")
-    return Followed(path, config, planned, prompts, policy)
+    return Followed(path, config, planned, prompts, policy, stored_config.decided(kept))
+
+
+def _require_as_joined(run: Followed) -> None:
+    """An error if a run was moved or removed, or begun again with other options."""
+    if not run_folders.is_run(run.path):
+        raise DataError(f"`{run.path}` was moved or removed", "follow it where it is now")
+    kept = run_folders.kept(run.path)
+    now = stored_config.decided(kept) if kept else {}
+    if any(now[name] != value for name, value in run.decided.items() if name in now):
+        raise DataError(
+            f"`{run.path}` was begun again, with other options", "run the same command again"
+        )
 
 
 def sample(path: Path, *, ahead: int | None = None) -> None:
@@ -138,6 +152,7 @@ def _work(run: Followed, make: Callable[[int], bool | None], stage: str, what: s
     """
     wait, checked, first = waiting.Waiting(), set[int](), run.next_step
     while True:
+        _require_as_joined(run)
         while first in checked and run.is_complete(first, stage):
             first += 1
         did = False

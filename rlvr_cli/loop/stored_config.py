@@ -30,6 +30,20 @@ def keep(run: Path, text: str, inputs: dict[str, str]) -> None:
     atomic.write_atomic(run / KEPT, manifest.seal({"config": text, "inputs": inputs}))
 
 
+def decided(copy: tuple[str, dict[str, str]]) -> dict[str, Any]:
+    """What of the sealed copy decides the rows of a run, by name.
+
+    A run that resumes keeps these values; a later version of rlvr may add names.
+    """
+    text, inputs = copy
+    return inputs | {
+        f"{table}.{name}": value
+        for table, options in tomllib.loads(text).items()
+        for name, value in options.items()
+        if name not in MAY_CHANGE and name not in MAY_MOVE
+    }
+
+
 def read(run: Path, version: Callable[[], str]) -> Tables | None:
     """The tables of the configuration that a run was begun with; None of a new run.
 

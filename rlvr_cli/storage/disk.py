@@ -17,6 +17,7 @@ _HINTS = {
     errno.EDQUOT: f"free some quota {_AGAIN}",
     errno.EFBIG: f"allow larger files there, as with `ulimit -f unlimited`, {_AGAIN}",
     errno.EIO: f"its disk or the connection to it fails: repair that, {_AGAIN}",
+    errno.ENOENT: "its folder was moved or removed: run the command again where it is now",
     errno.EACCES: "choose another place with --out",
     errno.EROFS: f"mount it for writing {_AGAIN}; or choose another place with --out",
     errno.EEXIST: "a file is in the way; choose another place with --out",

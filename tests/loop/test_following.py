@@ -12,10 +12,11 @@ import pytest
 from rlvr_cli import fixtures, run_config
 from rlvr_cli.cli import app
 from rlvr_cli.errors import UsageError, UserError
-from rlvr_cli.loop import launching, published, schedule, setup, waiting
+from rlvr_cli.loop import launching, published, schedule, setup, stored_config, waiting
 from rlvr_cli.loop.launching import Places
 from rlvr_cli.loop.schedule import Schedule
 from rlvr_cli.models.policy import Policy
+from rlvr_cli.storage import run_folders
 from rlvr_cli.storage.shards import MANIFEST, Shards, seal
 
 pytestmark = pytest.mark.slow
@@ -209,6 +210,27 @@ def test_processes_are_started_once_the_run_knows_its_configuration(few, refused
     """What they read of an earlier one, such as fewer steps, would have them end at once."""
     refused(2, "train", *few, "--async", "--prompts-per-step", 25, "--out", tmp_path / "run")
     assert not (tmp_path / "run" / launching.LOGS).exists()
+
+
+@pytest.mark.parametrize("happened", ["moved", "begun again"])
+def test_a_follower_ends_where_its_run_is_no_longer_the_one_it_joined(happened, ahead, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(ahead, run)
+    shutil.rmtree(run / "steps" / "000004")
+    for step in (1, 2, 3):  # nothing is published: so it waits
+        shutil.rmtree(run / "steps" / f"{step:06d}" / "update")
+    shutil.rmtree(run / "steps" / "000003")
+    scorer = Command(tmp_path / "scorer", "score", "--follow", run)
+    until(lambda: "waiting for rollouts" in scorer.said(), [scorer])
+    if happened == "moved":
+        run.rename(tmp_path / "moved")
+        said = f"`{run}` was moved or removed"
+    else:
+        text, inputs = run_folders.kept(run)
+        stored_config.keep(run, text.replace("steps = 4", "steps = 9", 1), inputs)  # which may be
+        stored_config.keep(run, text.replace("seed = 0", "seed = 1", 1), inputs)
+        said = f"`{run}` was begun again, with other options"
+    assert scorer.wait() == 3 and said in scorer.said(), scorer.said()
 
 
 @pytest.mark.parametrize("started_by", ["--async", "--follow"])
