@@ -108,6 +108,7 @@ _SAME = [
         (r"\\(?:text|mathrm)\s*\{\s*\\infty\s*\}", r"\\infty "),
     )
 ]  # fmt: skip
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _NO_NAME = re.compile(r",|^\s*[-+]?\\?\$?[0-9.]")  # a list, or a number with its unit
 _TRANSPOSED = re.compile(
     r"^[(\[]([^()\[\]]*,[^()\[\]]*)[)\]]\s*\^\s*\{?\s*(?:T|\\top|\\intercal"
@@ -157,7 +158,10 @@ def clean(text: str) -> str:
     Commands whose backslash was doubled on the way have one again, and each of the signs that
     mean the same has one spelling.
     """
-    text = _ROOT.sub(lambda root: rf"\sqrt{{{root[1] or root[2]}}}", text.strip())
+    text = text.strip()
+    if _NUMBER.fullmatch(text):  # most answers
+        return text
+    text = _ROOT.sub(lambda root: rf"\sqrt{{{root[1] or root[2]}}}", text)
     text = characters.in_latex(text).replace("...", r"\ldots ")
     if "\\begin" not in text:
         text = _DOUBLED.sub(r"\\", text).replace("\\\n", " ")

@@ -51,10 +51,13 @@ class Claim:
 def choice(text: str, reader: Reader) -> Claim:
     """The choice that a text makes; without one, `place` is None and `reason` says why."""
     text = letters.plain(end_tokens.stripped(text[-_TAIL:])).strip()
-    strong = _latest(_strong(text, reader))
+    heads = _last_of(choice_phrases.HEAD, text)
+    introduced = [claim for head in heads if (claim := _introduced(text, head, reader))]
+    strong = _latest(_strong(text, reader, introduced))
     last = _settled(text, strong)
     after = last.end if last else 0
-    weak = _latest(c for c in _weak(text, reader, is_all=last is None) if c.start >= after)
+    unsure = _weak(text, reader, introduced, is_all=last is None)
+    weak = _latest(claim for claim in unsure if claim.start >= after)
     if weak:
         later = _settled(text, weak, is_weak=True)
         if last is None or last.place == (later and later.place):
@@ -88,7 +91,7 @@ def _contradiction(one: Claim, other: Claim) -> Claim:
     return Claim(one.start, other.end, None, "it names two options one after the other")
 
 
-def _strong(text: str, reader: Reader) -> Iterator[Claim]:
+def _strong(text: str, reader: Reader, introduced: list[Claim]) -> Iterator[Claim]:
     for match in _last_of(_BOX, text):
         inside = _braced(text, match.end())
         if boxed.DENIED_BEFORE.search(text[max(0, match.start() - _BEFORE) : match.start()]):
@@ -100,9 +103,7 @@ def _strong(text: str, reader: Reader) -> Iterator[Claim]:
         yield _field(inside, match, reader, is_closed=match[3] is None)
     for match in _last_of(_JSON, text):
         yield _field(match[1].strip("\"'[]"), match, reader)
-    for match in _last_of(choice_phrases.HEAD, text):
-        if (claim := _introduced(text, match, reader)) and not claim.is_hedged:
-            yield claim
+    yield from (claim for claim in introduced if not claim.is_hedged)
 
 
 def _field(inside: str, match: re.Match[str], reader: Reader, *, is_closed: bool = True) -> Claim:
@@ -146,7 +147,7 @@ def _titled(text: str, head: re.Match[str], before: str, reader: Reader) -> Name
     return None if is_small else reader.at(text, start, is_strict=True)
 
 
-def _weak(text: str, reader: Reader, *, is_all: bool) -> Iterator[Claim]:
+def _weak(text: str, reader: Reader, introduced: list[Claim], *, is_all: bool) -> Iterator[Claim]:
     """The weak claims; `is_all` says that there are no others in the text."""
     for match in _last_of(choice_phrases.WEAK, text):
         is_so = match["so"] and not match["so"].lower().startswith("it")
@@ -162,9 +163,7 @@ def _weak(text: str, reader: Reader, *, is_all: bool) -> Iterator[Claim]:
             continue
         if (named := reader.at(text, match.end(), is_strict=True)) and named.place is not None:
             yield Claim(match.start(), named.end, named.place)
-    for match in _last_of(choice_phrases.HEAD, text):
-        if (claim := _introduced(text, match, reader)) and claim.is_hedged:
-            yield claim
+    yield from (claim for claim in introduced if claim.is_hedged)
     for match in _last_of(choice_phrases.RIGHT, text):
         if claim := _called_right(text, match, reader):
             yield claim
