@@ -6,7 +6,6 @@ from pathlib import Path
 
 from rlvr_cli import run_config
 from rlvr_cli.config import RunConfig
-from rlvr_cli.storage import run_folders
 
 
 def run_of(arguments: list[str]) -> Path | None:
@@ -21,6 +20,8 @@ def run_of(arguments: list[str]) -> Path | None:
 
 def instead(run: Path, name: str) -> str | None:
     """Where the run that is followed has an option; None of an option that no run has."""
+    from rlvr_cli.storage import run_folders  # heavy
+
     named = {f.name for options in vars(RunConfig()).values() for f in fields(options)}
     key = name.lstrip("-").replace("-", "_")
     if key not in named:
