@@ -15,11 +15,11 @@ def equal_cases(gold: str, answer: str, options: Options, again: Again) -> bool 
     if any(len(row) > 1 for row in (*(rows or ()), *(others or ()))):
         if rows is None or others is None or len(rows) != len(others):
             return False
-        return matched(
-            list(map(_piece, rows)),
-            list(map(_piece, others)),
-            again,
-            ordered=False,
+        golds, answers = list(map(_piece, rows)), list(map(_piece, others))
+        return any(
+            matched(left, right, again, ordered=False)
+            for left in _with_rest(golds, answers)
+            for right in _with_rest(answers, golds)
         )
     left, right = (
         text if cases is None else ", ".join(cell for row in cases for cell in row)
@@ -34,8 +34,20 @@ _WHEN = re.compile(r"\b(?:if|for|when|whenever|otherwise|else|is|are|an?)\b", re
 
 def _piece(row: tuple[str, ...]) -> str:
     """A row of a function of pieces as a pair of its value and its condition."""
-    cells = [_condition(cell) or r"\mathbb{R}" for cell in row if cell]
+    cells = [_condition(cell) or _REST for cell in row if cell]
     return f"\\langle {', '.join(cells)} \\rangle"
+
+
+_REST = r"\mathbb{R}"
+
+
+def _with_rest(pieces: list[str], others: list[str]) -> list[list[str]]:
+    """The pieces, and these with one condition as "otherwise" where only the others say so."""
+    ends = [f"{_REST} \\rangle" in "".join(side) for side in (pieces, others)]
+    if ends != [False, True]:
+        return [pieces]
+    rests = [re.sub(r", [^,]* \\rangle$", lambda _: f", {_REST} \\rangle", p) for p in pieces]
+    return [[*pieces[:n], rest, *pieces[n + 1 :]] for n, rest in enumerate(rests)]
 
 
 def _condition(cell: str) -> str:
