@@ -35,7 +35,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     malloc.take_one_core()  # each of several processes has one
-    from rlvr_cli.evaluation import clustering, enough, load, metric_shards, pass_at_k
+    from rlvr_cli.evaluation import clustering, enough, load, metric_shards as shards, pass_at_k
 
     path, thresholds = sources.files(source), lists.thresholds(threshold)
     clustering.check(thresholds, linkage=linkage, similarity=similarity)
@@ -50,11 +50,10 @@ def command(
     parts = console.Parts("ucc", 1)
     chosen = {"threshold": thresholds if thresholds[1:] else thresholds[0], **how}
     params = {"k": ks, **enough.params(min_n), **chosen}
-    written = metric_shards.write(out, "ucc", scores, tallied, measures, params, parts)
+    written = shards.write(out, "ucc", scores, tallied, measures, params, parts)
     if clusters and (count := clustering.write(clusters, tallied, clusterings, thresholds)):
         console.say(f"ucc: {count} clusters -> `{clusters}`")
-    facts = metric_shards.summary(tallied, measures)
-    summary = facts | chosen | {"estimator": pass_at_k.UCC_ESTIMATOR}
+    summary = shards.summary(tallied, measures) | chosen | {"estimator": pass_at_k.UCC_ESTIMATOR}
     curve = pass_at_k.ucc_curve(tallied, clusterings, thresholds[0]) if plot else {}
     drawn = tables.by_k(curve, "UCC@k against log2 k", console.stdout().file) if plot else ""
     title = f"UCC@k of `{path}`, {similarity} similarity {threshold}, {linkage} linkage"
