@@ -120,7 +120,7 @@ _MONEY = re.compile(r"\$\s?[0-9][0-9,]*(?:\.[0-9]+)?(?=[\s.,;!?]|$)")
 _VOID = re.compile(
     r"(?:\b(?:if|whether|suppose|supposing|assume|assuming|unless|imagine|not|never|incorrect|wrong"
     r"|doubt|disagree|(?:might|may|could|would)\s+(?:think|say|claim|guess|believe|argue))|n['’]t)"
-    r"[\s,]+(?:(?:that|the|a|my|our|this|is|be|final|correct|right|sure|certain|clear|confident"
+    r"[ \t]+(?:(?:that|the|a|my|our|this|is|be|final|correct|right|sure|certain|clear|confident"
     r"|convinced|think|believe|say|agree)\s+)*\Z",
     re.IGNORECASE,
 )  # before a phrase that claims nothing, as in "if the answer is 5" and "I doubt that the answer"

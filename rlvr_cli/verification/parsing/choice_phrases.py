@@ -62,7 +62,7 @@ VOID = _compile(r"""
 |nothing|any|students?['’]?s?|doubt|disagree|except|except for|besides|excluding|apart from
 |(?:might|may|could|would|some|people|students|they|he|she|one) +(?:\w+ +)?
 (?:think|say|claim|believe|argue|assume|guess)s?)\b|n['’]t\b|不|非)
-[\s,]*(?:(?:that|the|a|my|our|this|is|was|be|final|correct|right|best|option|choice|answer|it
+[ \t]*(?:(?:that|the|a|my|our|this|is|was|be|final|correct|right|best|option|choice|answer|it
 |only|necessarily|think|believe|say|sure|certain|clear|confident|convinced|agree)\s+)*\Z""")
 """What comes before a phrase that claims nothing."""
 
