@@ -12,7 +12,7 @@ from typing import Any
 TUNE_SEED = 100
 START = "start"  # no objective: the policy that all start from
 # The smallest question first: GRPO against the method of each paper, then what these were compared
-# with, then their variants, then what the papers leave out of their methods.
+# with, then their variants, then the papers' ablations.
 TIERS = (
     ("grpo", "quatro:delta=0.1", "apo", "apmpo", "grpo+iac", "grpo+negative-only"),
     (
