@@ -1,6 +1,5 @@
 """The figures of these runs as `rlvr lab claims` reads them, and what it says of them."""
 
-import json
 from math import nan
 
 from lm.figures import Runs, value
@@ -34,10 +33,6 @@ def _names(record: dict) -> dict[str, str]:
         names |= {f"pass@{k} of 256": f"pass@{k}" for k in OF_256}
     ucc = next(name for name in record["final"] if name.startswith("ucc@"))
     return names | {ucc: ucc}
-
-
-def lines(rows: list[dict]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def tally(rows: list[dict]) -> str:

@@ -191,7 +191,7 @@ def missing(by_title: dict[str, Runs]) -> list[str]:
     return [*(lines or ["- Nothing of the plan."]), ""]
 
 
-def facts(setting: plan.Setting, done: dict[plan.Cell, dict], runs: Runs) -> list[str]:
+def facts(setting: plan.Setting, done: dict[plan.Cell, dict]) -> list[str]:
     devices = sorted(
         {f"{r['machine']['device']}, torch {r['machine']['torch']}" for r in done.values()}
     )
@@ -205,7 +205,7 @@ def facts(setting: plan.Setting, done: dict[plan.Cell, dict], runs: Runs) -> lis
     ]
     if len(policies) > 1:
         lines += [f"**The weights at the start differ between machines**: {sorted(policies)}.", ""]
-    totals = [value(r, "tokens") for by_seed in runs.values() for r in by_seed.values()]
+    totals = [value(r, "tokens") for c, r in done.items() if c.split == "test" and c.rate]
     if totals:
         spread = 100 * (max(totals) / min(totals) - 1)
         lines += [f"Completion tokens of a run: {min(totals):.2f} to {max(totals):.2f} million "
@@ -224,7 +224,7 @@ def body(records: list[dict], pilots: list[dict], rate: float, picture: Path) ->
     by_default, best = rates_of(done, rate)
     default, tuned = chosen(done, by_default), chosen(done, best)
     first = start_of(done)
-    lines += ["## Results", "", *facts(setting, done, default | tuned)]
+    lines += ["## Results", "", *facts(setting, done)]
     for title, runs, rates in (
         (f"rate {rate:g}", default, by_default),
         ("tuned rate", tuned, best),
@@ -293,4 +293,5 @@ def write(results: Path, page: Path, *, rate: float, setting: str | None = None)
     made = body(records, [row for row in rows if "pilot" in row], rate, page.with_suffix(".svg"))
     before, _, rest = page.read_text().partition(BEGIN)
     page.write_text(f"{before}{BEGIN}{made}{END}{rest.partition(END)[2]}")
-    page.with_suffix(".jsonl").write_text(claims.lines(figures(records, rate)))
+    lines = [json.dumps(row) + "\n" for row in figures(records, rate)]
+    page.with_suffix(".jsonl").write_text("".join(lines))

@@ -31,8 +31,8 @@ needs do not exist. With so many intervals, a few miss the true value.
 
 _OTHERS = """\
 - {models}: the same checks of the claims about language models, with the same bounds. \
-[head-to-head-lm.md](head-to-head-lm.md) describes these runs. A verdict is of the checks whose \
-runs exist.
+[head-to-head-lm.md](head-to-head-lm.md) describes these runs. A verdict covers only the checks \
+whose runs exist.
 """
 
 

@@ -109,7 +109,7 @@ class TransformersEngine:
 def _padded(
     requests: list[Request], pad_id: int, multiple: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """The prompts [B, S], padded left to a multiple of so many tokens, and which are no padding."""
+    """The prompts [B, S], padded on the left to a multiple of so many tokens, and their mask."""
     longest = max(len(request.prompt_token_ids) for request in requests)
     longest = -(-longest // multiple) * multiple
     padding = [longest - len(request.prompt_token_ids) for request in requests]

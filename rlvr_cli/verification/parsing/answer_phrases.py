@@ -117,11 +117,18 @@ _LINKS = re.compile(
 )
 _ENDINGS = re.compile(r"\s*(?:です|である|だ|입니다|이다|है)$")
 _MONEY = re.compile(r"\$\s?[0-9][0-9,]*(?:\.[0-9]+)?(?=[\s.,;!?]|$)")
+VOID_WORDS = (
+    "if|whether|suppose|supposing|assume|assuming|unless|imagine|not|never|incorrect|wrong|doubt"
+    "|disagree"
+)
+VOID_LINKS = (
+    "that|the|a|my|our|this|is|be|final|correct|right|sure|certain|clear|confident|convinced|think"
+    "|believe|say|agree"
+)  # between such a word and the phrase
 _VOID = re.compile(
-    r"(?:\b(?:if|whether|suppose|supposing|assume|assuming|unless|imagine|not|never|incorrect|wrong"
-    r"|doubt|disagree|(?:might|may|could|would)\s+(?:think|say|claim|guess|believe|argue))|n['’]t)"
-    r"[ \t]+(?:(?:that|the|a|my|our|this|is|be|final|correct|right|sure|certain|clear|confident"
-    r"|convinced|think|believe|say|agree)\s+)*\Z",
+    rf"(?:\b(?:{VOID_WORDS}"
+    r"|(?:might|may|could|would)\s+(?:think|say|claim|guess|believe|argue))|n['’]t)"
+    rf"[ \t]+(?:(?:{VOID_LINKS})\s+)*\Z",
     re.IGNORECASE,
 )  # before a phrase that claims nothing, as in "if the answer is 5" and "I doubt that the answer"
 _BEFORE = 60  # characters before a phrase that can make it void

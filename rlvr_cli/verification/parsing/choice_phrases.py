@@ -6,6 +6,7 @@ In these patterns a space means a space or a tab.
 import re
 
 from rlvr_cli.verification.parsing import choice_words
+from rlvr_cli.verification.parsing.answer_phrases import VOID_LINKS, VOID_WORDS
 
 _NOUNS = choice_words.alternation(choice_words.NOUNS)
 _CHOSEN = choice_words.alternation(choice_words.CHOSEN)
@@ -56,14 +57,13 @@ CHOSEN = _compile(_CHOSEN)
 ASKED = _compile(r"\b(?:to|can|could|will|not|I|we|you|please) *\Z")
 """What makes "answer" a verb."""
 
-VOID = _compile(r"""
-(?:\b(?:if|whether|suppose|supposing|assume|assuming|unless|imagine|not|never|incorrect|wrong
+VOID = _compile(rf"""
+(?:\b(?:{VOID_WORDS}
 |false|worst|opposite|previous|earlier|initial|original|first|anything|everything|all|none
-|nothing|any|students?['’]?s?|doubt|disagree|except|except for|besides|excluding|apart from
+|nothing|any|students?['’]?s?|except|except for|besides|excluding|apart from
 |(?:might|may|could|would|some|people|students|they|he|she|one) +(?:\w+ +)?
 (?:think|say|claim|believe|argue|assume|guess)s?)\b|n['’]t\b|不|非)
-[ \t]*(?:(?:that|the|a|my|our|this|is|was|be|final|correct|right|best|option|choice|answer|it
-|only|necessarily|think|believe|say|sure|certain|clear|confident|convinced|agree)\s+)*\Z""")
+[ \t]*(?:(?:{VOID_LINKS}|was|best|option|choice|answer|it|only|necessarily)\s+)*\Z""")
 """What comes before a phrase that claims nothing."""
 
 VOID_CONCLUSION = _compile(r"\b(?:if|whether|anything|everything|all|none|nothing|any)[\s,]*\Z")

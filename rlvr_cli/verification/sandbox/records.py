@@ -75,14 +75,16 @@ def _with_fold(kind: Any, *parts: Any) -> Any:
     return kind(*parts[:-1], fold=parts[-1])
 
 
+_Kind = tuple[Callable[[Any], Parts], Callable[..., Any]]  # its parts, and how they make it again
+_AS_TEXT: _Kind = (lambda value: (str(value),), _make)
 _TIME = ("hour", "minute", "second", "microsecond", "tzinfo", "fold")
 _DAY = ("year", "month", "day")
-_KINDS: dict[str, tuple[Callable[[Any], Parts], Callable[..., Any]]] = {
+_KINDS: dict[str, _Kind] = {
     "builtins.complex": (_attributes("real", "imag"), _make),
     "builtins.bytes": (lambda value: (value.hex(),), lambda kind, text: kind.fromhex(text)),
     "builtins.range": (_attributes("start", "stop", "step"), _make),
     "builtins.slice": (_attributes("start", "stop", "step"), _make),
-    "decimal.Decimal": (lambda value: (str(value),), _make),
+    "decimal.Decimal": _AS_TEXT,
     "fractions.Fraction": (_attributes("numerator", "denominator"), _make),
     "datetime.date": (_attributes(*_DAY), _make),
     "datetime.time": (_attributes(*_TIME), _with_fold),
@@ -90,13 +92,13 @@ _KINDS: dict[str, tuple[Callable[[Any], Parts], Callable[..., Any]]] = {
     "datetime.timedelta": (_attributes("days", "seconds", "microseconds"), _make),
     "datetime.timezone": (lambda value: value.__getinitargs__(), _make),
     "zoneinfo.ZoneInfo": (_attributes("key"), _make),
-    "uuid.UUID": (lambda value: (str(value),), _make),
-    "pathlib.PosixPath": (lambda value: (str(value),), _make),
-    "pathlib.PurePosixPath": (lambda value: (str(value),), _make),
-    "pathlib._local.PosixPath": (lambda value: (str(value),), _make),  # Python 3.13's name
-    "pathlib._local.PurePosixPath": (lambda value: (str(value),), _make),
-    "ipaddress.IPv4Address": (lambda value: (str(value),), _make),
-    "ipaddress.IPv6Address": (lambda value: (str(value),), _make),
+    "uuid.UUID": _AS_TEXT,
+    "pathlib.PosixPath": _AS_TEXT,
+    "pathlib.PurePosixPath": _AS_TEXT,
+    "pathlib._local.PosixPath": _AS_TEXT,  # Python 3.13's name
+    "pathlib._local.PurePosixPath": _AS_TEXT,
+    "ipaddress.IPv4Address": _AS_TEXT,
+    "ipaddress.IPv6Address": _AS_TEXT,
     "array.array": (
         lambda value: (value.typecode, value.tobytes()),
         lambda kind, code, data: kind(code, data) if isinstance(data, bytes) else kind(code),
