@@ -143,13 +143,12 @@ def run_grid(given: argparse.Namespace) -> None:
         running: dict[Future, tuple[plan.Cell, float]] = {}
         while True:
             left = 60 * given.minutes - (time.monotonic() - began)
-            waiting = due(given, done, begun)
+            waiting = in_time(given, done, begun, left)
             if given.limit:
                 waiting = waiting[: given.limit - len(begun)]
             if in_a_row >= 3:
                 waiting = []
-            while waiting and len(running) < workers and left > expected(given, waiting[0], done):
-                cell = waiting.pop(0)
+            for cell in waiting[: workers - len(running)]:
                 begun.add(cell)
                 running[pool.submit(grid.make, cell, setting, place)] = cell, time.monotonic()
             if not running:
@@ -171,10 +170,22 @@ def run_grid(given: argparse.Namespace) -> None:
     sys.exit(1 if failed else 0)
 
 
+def in_time(given: argparse.Namespace, done: dict, begun: set, left: float) -> list[plan.Cell]:
+    """What is left to make and ends within so many seconds: a long run does not hold up others."""
+    return [cell for cell in due(given, done, begun) if left > expected(given, cell, done)]
+
+
 def expected(given: argparse.Namespace, cell: plan.Cell, done: dict) -> float:
-    """Seconds that a run will take, after the slowest of this piece; DLC has two models."""
-    walls = [record["wall"] for record in done.values() if "wall" in record]
-    return (max(walls) if walls else given.first) * (2 if "+dlc" in cell.spec else 1)
+    """Seconds that a run will take: as the slowest of its kind in this piece. The first of a kind
+    as the slowest of all, or --first; DLC has two models."""
+    timed = {other: record["wall"] for other, record in done.items() if "wall" in record}
+    alike = [wall for other, wall in timed.items() if _kind(other) == _kind(cell)]
+    return max(alike) if alike else max(timed.values(), default=given.first) * _kind(cell)[1]
+
+
+def _kind(cell: plan.Cell) -> tuple[str, int]:
+    """What decides the time of a run: the split it is evaluated on, and how many models it has."""
+    return cell.split, 2 if "+dlc" in cell.spec else 1
 
 
 def status(given: argparse.Namespace) -> None:

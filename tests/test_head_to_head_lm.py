@@ -103,6 +103,21 @@ def test_runs_of_all_tiers_at_the_default_rate_come_before_any_search():
     assert {c.split for c in cells[1 + len(specs) :]} == {"tune"}
 
 
+def test_a_run_that_is_too_long_for_the_time_left_does_not_hold_up_others():
+    given = Namespace(
+        objectives=["grpo+iac+dlc", "apo"], seeds=[0], rates=[1e-5], rate=1e-5, first=150
+    )
+    dlc = plan.Cell("grpo+iac+dlc", 1e-5, 0, "test")
+    waiting = head_to_head_lm.in_time(given, {}, set(), 200)
+    assert waiting and dlc not in waiting
+    assert dlc in head_to_head_lm.in_time(given, {}, set(), 301)
+    timed = {plan.Cell("grpo", 1e-5, 0, "test"): {"wall": 90}}
+    assert dlc in head_to_head_lm.in_time(given, timed, set(), 200)
+    measured = timed | {plan.Cell("grpo+iac+dlc", 1e-5, 1, "test"): {"wall": 210}}
+    assert dlc not in head_to_head_lm.in_time(given, measured, set(), 200)
+    assert plan.Cell("apo", 1e-5, 0, "test") in head_to_head_lm.in_time(given, measured, set(), 100)
+
+
 def test_an_objective_is_tuned_once_all_its_rates_were_tried():
     searched = [plan.Cell("apo", rate, plan.TUNE_SEED, "tune") for rate in RATES]
     done = {c: record(c, right=r) for c, r in zip(searched, (0.2, 0.3, 0.4), strict=True)}

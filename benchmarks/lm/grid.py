@@ -20,7 +20,9 @@ from lm import start, tasks
 from lm.plan import START, Cell, Setting
 from rlvr_cli.storage import atomic
 
-KEPT = ("reward", "entropy", "tokens", "clip_fraction", "grad_norm", "informative")
+KEPT = (
+    "reward", "length", "entropy", "tokens", "clip_fraction", "grad_norm", "informative",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -141,10 +143,13 @@ def train(cell: Cell, setting: Setting, place: Place, run: Path) -> dict:
         rlvr("train", *begun, "--steps", leg, "--out", run, "--json")
         lines = lines_of(run)
         if setting.tokens and len(legs) == 1:
-            before = [line for line in lines if 0 < line["step"] <= leg]
-            used, recent = sum(line["tokens"] for line in before), before[-5:]
-            each = sum(line["tokens"] for line in recent) / len(recent)
-            legs.append(leg + max(1, round((setting.tokens - used) / each)))
+            sampled = [
+                line["length"] * line["prompts"] * setting.generations
+                for line in lines
+                if 0 < line["step"] <= leg
+            ]
+            each = sum(sampled[-5:]) / len(sampled[-5:])
+            legs.append(leg + max(1, round((setting.tokens - sum(sampled)) / each)))
     return {
         "shared": shared,
         "curve": {n: [_short(line.get(n)) for line in lines if line["step"]] for n in KEPT},

@@ -5,6 +5,7 @@ Shapes: P prompts, K values of k.
 
 import json
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -124,38 +125,57 @@ def rate_table(done: dict[plan.Cell, dict]) -> list[str]:
 
 
 def draw(runs: Runs, path: Path) -> None:
-    """Reward, entropy and held-out Pass@1 over steps, and Pass@k less GRPO's, of the mean run."""
-    figure, panels = pyplot.subplots(2, 2, figsize=(9, 6.5), layout="constrained")
-    for number, (spec, by_seed) in enumerate(runs.items()):
-        style = {
-            "lw": 1,
-            "label": spec,
-            "color": f"C{number % 10}",
-            "ls": "-" if number < 10 else "--",
-        }
-        records = list(by_seed.values())
-        for axes, name in zip(panels[0], ("reward", "entropy"), strict=True):
-            steps = min(len(record["curve"][name]) for record in records)
-            line = np.mean([np.array(r["curve"][name][:steps], float) for r in records], axis=0)
-            axes.plot(range(1, steps + 1), line, **style)
-        count = min(len(record["evals"]) for record in records)
-        at = [e["step"] for e in records[0]["evals"][:count]]
-        held_out = [[e["eval"]["pass@1"][0] for e in r["evals"][:count]] for r in records]
-        panels[1][0].plot(at, np.mean(held_out, axis=0), marker="o", ms=3, **style)
-        if "grpo" in runs:
-            largest = int(counted(records[0])[0][0])
-            gap_K = curve(by_seed, largest) - curve(runs["grpo"], largest)
-            panels[1][1].semilogx(range(1, largest + 1), 100 * gap_K, base=2, **style)
+    """Reward, entropy and held-out Pass@1 over steps, and Pass@k less GRPO's, of the mean run.
+
+    A row of plots for each tier, so that the lines of one can be told apart; GRPO is in all.
+    """
     titles = ("training reward", "entropy in training, nats", "held-out Pass@1",
               "held-out Pass@k less grpo's, points")  # fmt: skip
-    for axes, title in zip(panels.flat, titles, strict=True):
+    rows = _tiers(list(runs))
+    size = (12, 2.5 * len(rows))
+    figure, panels = pyplot.subplots(
+        len(rows), len(titles), figsize=size, layout="constrained", squeeze=False, sharey="col"
+    )
+    for row, specs in zip(panels, rows, strict=True):
+        for number, spec in enumerate(specs):
+            color = "black" if spec == "grpo" else f"C{number - 1}"
+            _draw_run(row, runs[spec], runs.get("grpo"), label=spec, color=color, lw=1)
+        row[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=8)
+        for axes, below in zip(row, ("step", "step", "step", "k"), strict=True):
+            axes.set_xlabel(below)
+            axes.spines[["top", "right"]].set_visible(False)
+    for axes, title in zip(panels[0], titles, strict=True):
         axes.set_title(title, fontsize=10)
-        axes.set_xlabel("k" if "@k" in title else "step")
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(*panels[0][0].get_legend_handles_labels(), frameon=False, ncols=4, fontsize=8,
-                  loc="outside lower center")  # fmt: skip
     matplotlib.rcParams["svg.hashsalt"] = "rlvr"  # the same file for the same records
     figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def _tiers(specs: list[str]) -> list[list[str]]:
+    """The objectives of each tier, then those of none; GRPO first in each."""
+    planned = [spec for tier in plan.TIERS for spec in tier]
+    tiers = [*plan.TIERS, tuple(spec for spec in specs if spec not in planned)]
+    found = [[s for s in tier if s in specs and s != "grpo"] for tier in tiers]
+    first = ["grpo"] if "grpo" in specs else []
+    return [[*first, *tier] for tier in found if tier] or [specs]
+
+
+def _draw_run(
+    panels: np.ndarray, by_seed: dict[int, dict], grpo: dict[int, dict] | None, **style: Any
+) -> None:
+    records = list(by_seed.values())
+    for axes, name in zip(panels, ("reward", "entropy"), strict=False):
+        steps = min(len(record["curve"][name]) for record in records)
+        line = np.mean([np.array(r["curve"][name][:steps], float) for r in records], axis=0)
+        axes.plot(range(1, steps + 1), line, **style)
+    count = min(len(record["evals"]) for record in records)
+    at = [e["step"] for e in records[0]["evals"][:count]]
+    held_out = [[e["eval"]["pass@1"][0] for e in r["evals"][:count]] for r in records]
+    panels[2].plot(at, np.mean(held_out, axis=0), marker="o", ms=3, **style)
+    if grpo:
+        largest = int(counted(records[0])[0][0])
+        gap_K = curve(by_seed, largest) - curve(grpo, largest)
+        panels[3].semilogx(range(1, largest + 1), 100 * gap_K, base=2, **style)
 
 
 def pilot_table(rows: list[dict]) -> list[str]:
@@ -205,11 +225,13 @@ def facts(setting: plan.Setting, done: dict[plan.Cell, dict]) -> list[str]:
     ]
     if len(policies) > 1:
         lines += [f"**The weights at the start differ between machines**: {sorted(policies)}.", ""]
-    totals = [value(r, "tokens") for c, r in done.items() if c.split == "test" and c.rate]
+    totals = sorted(
+        (value(r, "tokens"), c.spec) for c, r in done.items() if c.split == "test" and c.rate
+    )
     if totals:
-        spread = 100 * (max(totals) / min(totals) - 1)
-        lines += [f"Completion tokens of a run: {min(totals):.2f} to {max(totals):.2f} million "
-                  f"({spread:.0f}% apart).", ""]  # fmt: skip
+        (least, fewest), (most, longest) = totals[0], totals[-1]
+        lines += [f"A run trains on {least:.2f} (`{fewest}`) to {most:.2f} (`{longest}`) million "
+                  "tokens.", ""]  # fmt: skip
     return lines
 
 
