@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -19,6 +20,11 @@ from rlvr_cli.storage.disk import write_error as write_error
 def canonical_json(value: Any) -> str:
     """One text for one value: sorted keys, no spaces, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest_of(value: Any) -> str:
+    """The SHA-256 of a value's one text, in hexadecimal."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def pretty_json(value: Any) -> bytes:

@@ -3,7 +3,6 @@
 A branch has its own copies of all the files that it needs, so nothing depends on these paths.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -44,7 +43,7 @@ def keep(run: Path, origins: Sequence[Origin]) -> str:
     """Writes where a run branched from, the nearest first; the digest to keep of it."""
     content = {"origins": [asdict(origin) for origin in origins]}
     atomic.write_atomic(run / BRANCH, manifest.seal(content))
-    return _digest(content)
+    return atomic.digest_of(content)
 
 
 def of(run: Path) -> list[Origin]:
@@ -73,7 +72,7 @@ def damage(run: Path, inputs: dict[str, str]) -> DataError | None:
         of(run)
     except DataError as error:
         return DataError(str(error), hint)
-    if INPUT in inputs and _digest(content) != inputs[INPUT]:
+    if INPUT in inputs and atomic.digest_of(content) != inputs[INPUT]:
         return DataError(f"`{run / BRANCH}` is gone or another run's", hint)
     return None
 
@@ -91,10 +90,6 @@ def _seen_from(recorded: str, parent: Path, branch: Path) -> str:
 
 def _read(run: Path) -> dict[str, Any]:
     return manifest.unsealed(run / BRANCH) or {}
-
-
-def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(atomic.canonical_json(content).encode()).hexdigest()
 
 
 def _origin(run: Path, entry: Any) -> Origin:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.storage import atomic, journal, publishing
+from rlvr_cli.storage import atomic, journal, locks, publishing
 
 BEAT_S = 2.0
 PATIENCE_S = 15.0
@@ -158,7 +158,7 @@ class Leases:
             status = os.fstat(descriptor)
             header = _header(os.read(descriptor, _HEADER_BYTES))
             is_here = header.get("machine") == self._machine and header.get("locked") is True
-            if is_here and _is_free(descriptor):
+            if is_here and locks.can_share(descriptor):
                 return True
         finally:
             os.close(descriptor)
@@ -217,15 +217,6 @@ def _nonce(path: Path) -> str:
 
 def _header(data: bytes) -> dict[str, Any]:
     return next(journal.read(data), {})
-
-
-def _is_free(descriptor: int) -> bool:
-    """Whether nobody locks a file that its process has locked as long as it lives."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _machine() -> str:

@@ -127,7 +127,7 @@ def _acquire(path: Path, across_machines: bool) -> int:
         except FileNotFoundError:
             pass  # the holder before us removed its lock file: take a new one
         except BlockingIOError as error:
-            is_shared = _is_shared(descriptor)
+            is_shared = can_share(descriptor)
             os.close(descriptor)
             held_by = holder(path)
             patience_s = _DYING_S if held_by and held_by.is_ending() else _GLANCE_S
@@ -149,8 +149,8 @@ def _acquire(path: Path, across_machines: bool) -> int:
         os.close(descriptor)
 
 
-def _is_shared(descriptor: int) -> bool:
-    """Whether a lock that cannot be exclusive is only that of `is_locked`, or free by now."""
+def can_share(descriptor: int) -> bool:
+    """Whether no process locks a file exclusively; it is then locked as one of several readers."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:

@@ -27,7 +27,7 @@ class Damaged(DataError):
 
 def seal(content: dict[str, Any]) -> bytes:
     """A file of JSON that says by a checksum whether it is as it was written."""
-    return atomic.pretty_json({**content, "sha256": _checksum(content)})
+    return atomic.pretty_json({**content, "sha256": atomic.digest_of(content)})
 
 
 def unsealed(path: Path) -> dict[str, Any] | None:
@@ -48,7 +48,7 @@ def unseal(data: bytes) -> dict[str, Any] | None:
     try:
         content = json.loads(data)
         checksum = content.pop("sha256")
-        if _checksum(content) == checksum:
+        if atomic.digest_of(content) == checksum:
             return dict(content)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
@@ -120,10 +120,6 @@ def parents(manifest: dict[str, Any], role: str) -> list[dict[str, str]]:
 def digests(manifest: dict[str, Any], role: str) -> list[str]:
     """The digest of each parent of a role, in order."""
     return [parent["digest"] for parent in parents(manifest, role)]
-
-
-def _checksum(content: dict[str, Any]) -> str:
-    return hashlib.sha256(atomic.canonical_json(content).encode()).hexdigest()
 
 
 def _is_count(value: Any) -> bool:

@@ -7,7 +7,6 @@ identity that it was begun with.
 """
 
 import functools
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -73,7 +72,7 @@ class Plan:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        return hashlib.sha256(atomic.canonical_json(self.identity).encode()).hexdigest()
+        return atomic.digest_of(self.identity)
 
     @functools.cached_property
     def schema(self) -> pa.Schema:

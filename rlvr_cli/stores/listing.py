@@ -48,7 +48,7 @@ class Listing:
 
     @functools.cached_property
     def digest(self) -> str:
-        return hashlib.sha256(atomic.canonical_json(_plain(self.files)).encode()).hexdigest()
+        return atomic.digest_of(_plain(self.files))
 
     @property
     def size(self) -> int:

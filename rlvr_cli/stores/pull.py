@@ -4,7 +4,6 @@ An incomplete copy is in the folder `.NAME-KEY.pulling` next to it; no file is f
 """
 
 import contextlib
-import hashlib
 import os
 import posixpath
 import shutil
@@ -52,7 +51,7 @@ class Remote:
         """Equal for equal content: of sizes and sha256, or of what the store says of a file."""
         known = {n: [f.size, f.sha256 or self.states.get(n, "")] for n, f in self.files.items()}
         own = [] if self.pushed else [self.store.shown]
-        return hashlib.sha256(atomic.canonical_json([own, known]).encode()).hexdigest()
+        return atomic.digest_of([own, known])
 
     @property
     def digest(self) -> str:

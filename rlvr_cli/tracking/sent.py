@@ -1,7 +1,6 @@
 """What a run's folder knows of what a tracker was sent: RUN/track/TRACKER-....jsonl."""
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -43,7 +42,7 @@ def opened(run: Path, tracker: str, options: dict[str, Any], name: str) -> Itera
 
     One process at a time sends it.
     """
-    identity = hashlib.sha256(atomic.canonical_json([tracker, options, name]).encode()).hexdigest()
+    identity = atomic.digest_of([tracker, options, name])
     stem = "".join(c if c.isalnum() else "-" for c in tracker)
     folder = run / "track"
     atomic.make_folder(folder)
@@ -77,4 +76,4 @@ def _read(path: Path) -> Sent:
 def digest(figures: dict[str, float]) -> str:
     """A short digest of a step's figures, without those that differ when it is repeated."""
     same = {n: v for n, v in figures.items() if not n.startswith(("seconds/", "eval/"))}
-    return hashlib.sha256(atomic.canonical_json(same).encode()).hexdigest()[:16]
+    return atomic.digest_of(same)[:16]
