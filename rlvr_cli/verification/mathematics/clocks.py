@@ -20,11 +20,17 @@ _CONGRUENCE = re.compile(
     r"(?:.*\\equiv\s*)?(-?[0-9]+)\s*(?:\\pmod\s*\{?\s*([0-9]+)\s*\}?"
     r"|\\text\s*\{\s*\(mod\s*([0-9]+)\)\s*\}|\(?\s*(?:\\mod|\\(?:text|mathrm)\s*\{\s*\(?mod\s*\}|mod(?![a-z]))\s*\{?\s*([0-9]+)\s*\}?\s*\)?)"
 )
+_MIDDLE = re.compile(
+    r"(?:\\text\s*\{\s*)?(?:12(?::00)?\s*(?:[ap]\.?m\.?)?\s*(?:\\text\s*\{)?\s*)?\(?"
+    r"(noon|midnight|midday)\)?\s*\}*",
+    re.IGNORECASE,
+)
 MANGLED = re.compile(r"[0-9]\s*[ap]\s*\.\s*\.\s*\$?\s*$")  # of `4:30 p.m.` without its m
 
 
 def equal(gold: str, answer: str) -> bool | None:
     """Whether two of one of these kinds are the same; None if they are none."""
+    gold, answer = _middle(gold), _middle(answer)
     for decide in (_equal_dates, _equal_ratios, _equal_times, _congruent):
         decided = decide(gold, answer)
         if decided is not None:
@@ -32,9 +38,15 @@ def equal(gold: str, answer: str) -> bool | None:
     return None
 
 
+def _middle(text: str) -> str:
+    """Noon and midnight as clocks show them; any other text as it is."""
+    match = _MIDDLE.fullmatch(text)
+    return text if not match else "12:00 a.m." if match[1].lower() == "midnight" else "12:00 p.m."
+
+
 def is_one(text: str) -> bool:
     """Whether a text is one of these, which no other reader needs to read."""
-    kinds = (CLOCK, _HOUR, _RATIO, _CONGRUENCE)
+    kinds = (_MIDDLE, CLOCK, _HOUR, _RATIO, _CONGRUENCE)
     return any(kind.fullmatch(text) for kind in kinds)
 
 

@@ -4,6 +4,8 @@ import re
 
 from rlvr_cli.verification.mathematics import (
     clocks,
+    compounds,
+    counting,
     equations,
     expressions,
     labelled,
@@ -37,12 +39,16 @@ def equal(gold: str, answer: str, options: Options, depth: int = 0) -> bool:
     if words.same_option(gold, answer):
         return True
     gold, answer = _rewritten(gold, answer)
+    if {plain.squeezed(gold), plain.squeezed(answer)} == _EMPTY_AND_ITS_SET:
+        return False
     golds, answers = map(_sides_of_approximation, (gold, answer))
     if (len(golds), len(answers)) != (1, 1):
         pairs = [(left, right) for left in golds for right in answers]
         return any(equal(left, right, options, depth + 1) for left, right in pairs)
     gold, answer = golds[0], answers[0]
-    decided = _equal_money(gold, answer)
+    decided = compounds.equal(gold, answer)
+    if decided is None:
+        decided = _equal_money(gold, answer)
     if decided is None:
         gold, answer = plain.without_money(gold), plain.without_money(answer)
         decided = False if _is_other_logic(gold, answer) else clocks.equal(gold, answer)
@@ -67,6 +73,7 @@ def _again(options: Options, depth: int) -> Again:
 
 def _rewritten(gold: str, answer: str) -> tuple[str, str]:
     """Both texts without a name that only one gives to a set or a point, with one `+ C` for all."""
+    gold, answer = counting.in_latex(gold, answer), counting.in_latex(answer, gold)
     members = [_IN_SET.fullmatch(text) for text in (gold, answer)]
     if not all(members) or len({m[1].replace(" ", "") for m in members if m and "," in m[1]}) < 2:
         gold, answer = (m[2] if m else t for m, t in zip(members, (gold, answer), strict=True))
@@ -85,6 +92,7 @@ def _rewritten(gold: str, answer: str) -> tuple[str, str]:
     return tabular.in_components(gold, answer), tabular.in_components(answer, gold)
 
 
+_EMPTY_AND_ITS_SET = {r"\emptyset", r"\{\emptyset\}"}
 _IN_SET = re.compile(
     r"([a-zA-Z]|\([a-zA-Z](?:\s*,\s*[a-zA-Z])+\s*\))\s*\\in(?![a-zA-Z])\s*"
     r"(\\\{(?:(?!\\mid|[|:]).)*\\\})"
@@ -158,7 +166,7 @@ def _equal_in_base(gold: str, answer: str, options: Options, again: Again) -> bo
     """Whether two numerals are the same, if one of them says its base; None if none does."""
     numerals_read = [numerals.in_base(gold), numerals.in_base(answer)]
     if not any(numerals_read):
-        return None
+        return False if numerals.is_indexed(gold) != numerals.is_indexed(answer) else None
     if all(numerals_read):
         return numerals_read[0] == numerals_read[1]
     numeral = numerals_read[0] or numerals_read[1]

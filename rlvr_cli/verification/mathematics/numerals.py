@@ -31,6 +31,13 @@ _MIXED = re.compile(r"([-+]?)\s*([0-9]+)\s*" + _OVER)
 _MIXED_SLASH = re.compile(r"([-+]?)\s*([0-9]+)\s+([0-9]+)\s*/\s*([0-9]+)")
 _BASE = re.compile(r"([0-9A-Za-z]+)\s*_\s*\{?\s*([0-9]{1,2})\s*\}?")
 _SET_DIGITS = re.compile(r"\\(?:text|mathrm)\s*\{\s*([0-9A-Za-z]+)\s*\}\s*_")
+_IN_BASE = re.compile(
+    r"\s*(?:\\(?:text|mathrm)\s*\{\s*)?\(?(?:\s*in)?\s*\bbase[\s-]*\}?[\s_]*\{?"
+    r"\s*([0-9]{1,2}|[a-z]+)\s*\)?\}*$|_\s*\{?\s*\\(?:text|mathrm)\s*\{\s*base\s*"
+    r"([0-9]{1,2}|[a-z]+)?\s*\}\s*([0-9]{1,2})?\s*\}?$"
+)
+_PREFIXED = re.compile(r"0(?:x([0-9A-Fa-f]+)|b([01]+)|o([0-7]+))")
+_INDEXED = re.compile(r"\(?[0-9]+\)?\s*_\s*\{?\s*[0-9]+\s*\}?")
 _HEXADECIMAL = re.compile("[A-F]{2,}|[a-f]{2,}")
 _NAMED_BASE = re.compile(r"([0-9A-Za-z]+)\s*_\s*\{?\s*(?:\\(?:text|mathrm)\s*\{)?\s*([a-z]+)\s*\}*")
 _REPEATING = re.compile(
@@ -200,6 +207,11 @@ def spelled(text: str) -> Number | None:
 
 def in_base(text: str) -> tuple[str, int] | None:
     """The digits and the base of a numeral such as `1010_2`; None if it is none."""
+    if prefixed := _PREFIXED.fullmatch(text):
+        base = 16 if prefixed[1] else 2 if prefixed[2] else 8
+        return (prefixed[1] or prefixed[2] or prefixed[3]).upper().lstrip("0") or "0", base
+    if "base" in text:
+        text = _IN_BASE.sub(lambda m: f"_{m[1] or m[2] or m[3] or ''}", text)
     bare = _SET_DIGITS.sub(r"\1_", text.replace("(", "").replace(")", ""))
     base = 0
     if match := _BASE.fullmatch(bare):
@@ -215,3 +227,8 @@ def in_base(text: str) -> tuple[str, int] | None:
     if match[1].isalpha() and not (base == 16 and _HEXADECIMAL.fullmatch(match[1])):
         return None  # x_1, a_16
     return match[1].upper().lstrip("0") or "0", base
+
+
+def is_indexed(text: str) -> bool:
+    """Whether a text is digits with an index, as in `5_2`: no number where it is no base of it."""
+    return bool(_INDEXED.fullmatch(text))

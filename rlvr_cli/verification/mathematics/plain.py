@@ -3,7 +3,7 @@ r"""Answers as plain text: what does not change a value taken off."""
 import re
 from fractions import Fraction
 
-from rlvr_cli.verification.mathematics import characters
+from rlvr_cli.verification.mathematics import characters, chinese, macros
 
 _TEXT = (
     r"\\(?:text|textbf|textit|textrm|textnormal|textsf|mathrm|mathbf|mathit|mathsf|mbox|bold"
@@ -42,9 +42,12 @@ _OHM = re.compile(r"(?<=[0-9}])[\s\\,]*\\(?:Omega|ohm)\s*$")
 _MICRO = re.compile(
     r"\\mu\s*(\\(?:mathrm|text)\s*\{)\s*|\\mu\s*(?=[a-zA-Z]{1,3}\s*\})|μ(?=[a-zA-Z])"
 )
-_PERCENT = re.compile(r"\\?%|\s*(?:\\text\s*\{)?\s*\b(?:percent(?:age)?|pct)\b\.?\s*\}?")
+_PERCENT = re.compile(
+    r"\\?%|\s*(?:\\text\s*\{)?\s*\b(?:percent(?:age)?|pct)\b\.?(?:\s+points?\b)?\s*\}?"
+)
 _MONEY = re.compile(
-    r"\\?\$|[€£¥₹]|\\(?:pounds|euro)(?![a-zA-Z])|\\text\{\s*(?:\\?\$|USD|EUR|GBP)\s*\}"
+    r"\\?\$|[€£¥₹]|\\text\s*\{\s*Rs\.?\s*\}|\bRs\b\.?(?=\s*[0-9])"
+    r"|\\(?:pounds|euro)(?![a-zA-Z])|\\text\{\s*(?:\\?\$|USD|EUR|GBP)\s*\}"
     r"|\b(?:USD|EUR|GBP)\b"
 )
 _CURRENCIES = {
@@ -55,7 +58,7 @@ _CURRENCIES = {
         ("euro", r"€|\\euro\b|\beuros?\b|\bEUR\b"),
         ("pound", r"£|\\pounds(?![a-zA-Z])|\bGBP\b"),
         ("yen", r"¥|\byen\b"),
-        ("rupee", r"₹|\brupees?\b"),
+        ("rupee", r"₹|\brupees?\b|\bRs\b"),
     )
 }
 _SIGNED = re.compile(r"^(?:\\text\s*\{\s*)?(?:minus|negative)\s+(?=[0-9\\}])(?:\s*\})?")
@@ -103,6 +106,7 @@ _SAME = [
         (r"\\text\s*\{\s*,\s*\}", ","),
         (r"\{([^{}]+?)\s*\\choose\s*([^{}]+?)\}", r"\\binom{\1}{\2}"),
         (r"(?:\{\s*)?([a-zA-Z0-9]+)\s*\\choose\s*([a-zA-Z0-9]+)(?:\s*\})?", r"\\binom{\1}{\2}"),
+        (r"\\(max|min|gcd|lcm)\s*\\\{([^{}]*)\\\}", r"\\\1(\2)"),
         (r"\\unit\s*\{", r"\\text{"),
         (r"(?<![a-zA-Z\\])infinity(?![a-zA-Z])|(?<![a-zA-Z\\])inf(?![a-zA-Z])", r"\\infty "),
         (r"\\(?:text|mathrm)\s*\{\s*\\infty\s*\}", r"\\infty "),
@@ -162,12 +166,15 @@ def clean(text: str) -> str:
     if _NUMBER.fullmatch(text):  # most answers
         return text
     text = _ROOT.sub(lambda root: rf"\sqrt{{{root[1] or root[2]}}}", text)
+    if not text.isascii():
+        text = chinese.in_latex(text)
     text = characters.in_latex(text).replace("...", r"\ldots ")
     if "\\begin" not in text:
         text = _DOUBLED.sub(r"\\", text).replace("\\\n", " ")
     for _ in range(2):
         text = _DELIMITERS.sub("", text.strip().rstrip(_END).strip())
         text = _EMPHASIS.sub(r"\2", text)
+    text = macros.plain(text) if "\\" in text or "!" in text else text
     text = _MINUTES.sub(_in_degrees, _CELSIUS.sub(r"^\\circ\\text{\1\2}", text))
     text = _OHM.sub(r"\\text{ ohm}", _MICRO.sub(lambda m: f"{m[1] or ''}µ", text))
     text = _CONSTANT.sub(lambda match: f" {match[1] or match[2]}", text)

@@ -9,7 +9,7 @@ from rlvr_cli.verification.mathematics.options import Options
 
 def equal_cases(gold: str, answer: str, options: Options, again: Again) -> bool | None:
     """Whether systems, or functions of pieces, are the same."""
-    rows, others = shapes.rows_of_cases(gold), shapes.rows_of_cases(answer)
+    rows, others = rows_of(gold), rows_of(answer)
     if rows is None and others is None:
         return None
     if any(len(row) > 1 for row in (*(rows or ()), *(others or ()))):
@@ -26,6 +26,36 @@ def equal_cases(gold: str, answer: str, options: Options, again: Again) -> bool 
         for text, cases in ((gold, rows), (answer, others))
     )
     return again(left, right)
+
+
+_PIECE = re.compile(
+    r"(.+?),?\s*(?:\\(?:text|mathrm)\s*\{\s*)?,?\s*\b(?:((?:if|for|when)\b.+)"
+    r"|(?:otherwise|else)\b[\s}]*)",
+    re.DOTALL,
+)
+
+
+def rows_of(text: str) -> tuple[tuple[str, ...], ...] | None:
+    """The rows of `cases`, and of `1 if x>0, 0 otherwise`; None of a text that has none."""
+    rows = shapes.rows_of_cases(text)
+    if rows is not None or not re.search(r"\b(?:if|for|when)\b", text):
+        return rows
+    label, equals, value = text.partition("=")
+    parts = shapes.items(value.strip() if equals and shapes.is_label(label) else text)
+    pieces = [_PIECE.fullmatch(part) for part in parts]
+    if len(pieces) < 2 or not all(pieces):
+        return None
+    return tuple(
+        (piece[1], _without_word(piece[2]) if piece[2] else r"\text{otherwise}")
+        for piece in pieces
+        if piece
+    )
+
+
+def _without_word(condition: str) -> str:
+    """A condition without the word before it and the brace of its `\\text{`."""
+    bare = re.sub(r"^(?:if|for|when)\s*(\}?)\s*", "", condition)
+    return bare[:-1] if bare.count("}") > bare.count("{") else bare
 
 
 WHEN = re.compile(r"\\text\s*\{[^{}]*\}|\b(?:if|for|when|otherwise)\b")

@@ -177,13 +177,13 @@ def _times(number: str, scale: Fraction) -> str:
 
 def _all_known(text: str) -> bool:
     words = [word for word in re.findall(r"[a-zA-Z]+", text) if word not in ("per", "square")]
-    return bool(words) and all(len(w) > 1 and _known(w) is not None for w in words)
+    return bool(words) and all(len(w) > 1 and known(w) is not None for w in words)
 
 
 _MEGA = re.compile(r"M[WJLVAPH]\w?")  # a megawatt is no milliwatt
 
 
-def _known(word: str) -> str | None:
+def known(word: str) -> str | None:
     lower = word if _MEGA.fullmatch(word) else word.lower()
     for name in (word, lower, lower.removesuffix("s"), lower.removesuffix("es")):
         if name in _SYNONYMS:
@@ -197,7 +197,7 @@ def _is_unit(words: list[str]) -> bool:
     """Whether bare words are a unit rather than a product of variables."""
     letters = re.search("[a-zA-Z]+", words[0])
     first = letters[0] if letters else ""
-    if _known(first) is not None or (first.lower() in ("sq", "cu") and len(words) > 1):
+    if known(first) is not None or (first.lower() in ("sq", "cu") and len(words) > 1):
         return True
     return len(first) > 2 and bool(_UNIT_WORD.search(first)) and first not in _ALPHABET
 
@@ -228,7 +228,7 @@ def _unit(text: str) -> Unit:
         elif bracket:
             is_open = bracket == "("
         else:
-            name = _known(word) or (word if _MEGA.fullmatch(word) else _singular(word.lower()))
+            name = known(word) or (word if _MEGA.fullmatch(word) else _singular(word.lower()))
             exponents[name] = exponents.get(name, 0) + sign * int(power or 1)
             if not is_open and power:
                 sign = 1 if sign > 0 else sign

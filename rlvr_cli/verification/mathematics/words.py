@@ -11,12 +11,19 @@ _MONTH = re.compile(
     r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec|january|february|march|april|june"
     r"|july|august|september|october|november|december)\b"
 )
+_ORDINAL = re.compile(r"\b([0-9]{1,2})\s*(?:\^\s*\{?\s*)?(?:st|nd|rd|th)\b\}?")
 _DAY = re.compile(r"\b[0-9]{1,4}\b")
 _SHORT = frozenset(["no", "yes", "on", "off", "odd", "all", "any", "one", "two", "six", "ten"])
 _SAME = {
     "dne": "does not exist", "doesn't exist": "does not exist",
     "it does not exist": "does not exist",
 }  # fmt: skip
+_VERDICTS = frozenset(["yes", "no", "true", "false"])
+_REASONED = re.compile(r"(yes|no|true|false)\s*[,.;:(—–-]\s*(.*)", re.DOTALL)
+_DOUBTED = re.compile(
+    r"\b(?:yes|no|not|true|false|but|or|if|unless|maybe|perhaps|only|except|however|wait|doubt"
+    r"|cannot|wrong|incorrect|sometimes|depends)\b|n['’]t\b|\?"
+)
 _OPTION = re.compile(r"\(?([A-J])\)?")
 _WITH_TEXT = re.compile(r"(?:\(([A-J])\)|([A-J])\s?[).:])\s*(\S.*)", re.DOTALL)
 _OTHER_OPTION = re.compile(r"(?<![A-Za-z])[A-J](?![A-Za-z])|\b(?:or|and|not|wrong|incorrect)\b")
@@ -25,13 +32,15 @@ _OTHER_OPTION = re.compile(r"(?<![A-Za-z])[A-J](?![A-Za-z])|\b(?:or|and|not|wron
 def equal(gold: str, answer: str) -> bool | None:
     """Whether two texts of words are the same; None if one has mathematics in it."""
     is_words, other = plain.is_words(gold), plain.is_words(answer)
-    dates = [plain.unwrapped(text).casefold() for text in (gold, answer)]
+    dates = [_ORDINAL.sub(r"\1", plain.unwrapped(t).casefold()) for t in (gold, answer)]
     if all(map(_MONTH.search, dates)) and all(map(_DAY.search, dates)):
-        left, right = (sorted(re.findall(r"\w+", date)) for date in dates)
+        left, right = map(_parts_of_date, dates)
         return left == right
     if not is_words and not other:
         return None
     words, others = map(_folded, (gold, answer))
+    if is_words and other and {words, others} & _VERDICTS:
+        words, others = _verdict(words), _verdict(others)
     if words == others:
         return not _is_other_letter(gold, answer)
     if numerals.spelled(words) or numerals.spelled(others):
@@ -54,6 +63,13 @@ def equal(gold: str, answer: str) -> bool | None:
     return False
 
 
+def _parts_of_date(date: str) -> list[str]:
+    """The words and numbers of a date, with months by three letters: `jan 1` of "January 1st"."""
+    parts = re.findall(r"\w+", date)
+    months = [part[:3] if _MONTH.fullmatch(part) else part for part in parts]
+    return sorted(part for part in months if part not in ("of", "the", "on"))
+
+
 def _is_other_letter(gold: str, answer: str) -> bool:
     """Whether two letters differ in case and are no letters of options: x is not X."""
     letters = [plain.unwrapped(text) for text in (gold, answer)]
@@ -68,6 +84,12 @@ def _folded(text: str) -> str:
         words = words.strip("'")
     words = _ARTICLE.sub("", words)
     return _SAME.get(words, words)
+
+
+def _verdict(words: str) -> str:
+    """The first word of "yes, it is even"; all words where what follows may change it."""
+    reasoned = _REASONED.fullmatch(words)
+    return reasoned[1] if reasoned and not _DOUBTED.search(reasoned[2]) else words
 
 
 def same_option(gold: str, answer: str) -> bool:

@@ -11,7 +11,7 @@ _ENGLISH = (
 )
 _OTHERS = (
     r"(?:答案|答え|正解|最终结果|解答)[ ]{0,2}(?:应该|应当|应|就|便)?(?:是|为|為|は|[:：=])[:：]?"
-    r"|答[:：]"
+    r"|【(?:参考|最终|正确)?答案】[:：]?|答[:：]"
     r"|(?:정답|답)(?:은|는|이)?[ ]{0,2}[:：]?(?=[ ]{0,3}[-−$\\0-9])"
     r"|\b(?:respuesta|solución)(?: (?:final|correcta))?(?: (?:es|será|sería)\b:?"
     rf"|{_MARK})"
@@ -91,6 +91,7 @@ _FILLER = re.compile(
     r"igual a|gleich|равен|equals)\b[,:]?|[:：=*_]|\s)+",
     re.IGNORECASE,
 )
+_EMPHASIS = re.compile(r"</?(?:b|strong|em|i|u|p|span)>", re.IGNORECASE)
 _REASON = re.compile(
     r"[ \t,;(]+(?:because|since|which|as|so|not|rather than|instead of|and not|but not|given that|"
     r"puesto que|porque|car|parce que|weil|denn|así que|no|nicht|а не|pas|не)[ \t]"
@@ -125,6 +126,12 @@ VOID_LINKS = (
     "that|the|a|my|our|this|is|be|final|correct|right|sure|certain|clear|confident|convinced|think"
     "|believe|say|agree"
 )  # between such a word and the phrase
+BACK = (
+    r"(?:(?:but|wait|hmm+|no|oops|actually|sorry)\b[\s,.!…—–-]*){1,3}(?:that|this|it)"
+    r"(?:['’]s|\s+(?:is|was|seems))\s+(?:wrong|incorrect|a\s+mistake|impossible"
+    r"|not\s+(?:right|correct|possible))\b(?!-|\s+to\b)"
+)
+TAKEN_BACK = re.compile(rf"[\s$*.,;)\]}}\\]*{BACK}", re.IGNORECASE)
 _VOID = re.compile(
     rf"(?:\b(?:{VOID_WORDS}"
     r"|(?:might|may|could|would)\s+(?:think|say|claim|guess|believe|argue))|n['’]t)"
@@ -154,6 +161,7 @@ def last(text: str, places: list[int] | None = None) -> str | None:
     places = ends(text) if places is None else places
     for end in reversed(places[-4:]):
         tail = text[end : end + _TAIL]
+        tail = _EMPHASIS.sub("", tail) if "</" in tail else tail
         tail = tail[match.end() :] if (match := _FILLER.match(tail)) else tail
         if _REMARK.match(tail):
             continue
@@ -162,7 +170,10 @@ def last(text: str, places: list[int] | None = None) -> str | None:
             return _answer_of(tail[corrected.end() :]) if corrected else None
         if instead := _INSTEAD.match(tail):
             tail = tail[instead.end() :]
-        return None if _NEGATED.match(tail) else _answer_of(tail)
+        stop = _SENTENCE_END.search(tail)
+        if _NEGATED.match(tail) or (stop and TAKEN_BACK.match(tail, stop.end())):
+            return None
+        return _answer_of(tail)
     return None
 
 

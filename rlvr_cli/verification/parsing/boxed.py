@@ -160,12 +160,13 @@ def _phrase_behind(text: str) -> str | None:
 _INTEGER = re.compile(r"\s*[-+−]?[0-9]+(?:,[0-9]{3})*\s*")
 _MARKUP = r"[\s$*:]*(?:\\[(\[]\s*)?"
 DENIED_BEFORE = re.compile(
-    rf"(?:\b(?:not|never|cannot)|n['’]t)(?:\s+(?:be|equal|equal to|simply|actually"
-    rf"|just))?{_MARKUP}$",
+    rf"(?:(?:\b(?:not|never|cannot)|n['’]t)(?:\s+(?:be|equal|equal to|simply|actually"
+    rf"|just))?|\b(?:if|suppose|assume|assuming|whether)\s+(?:that\s+)?(?:the\s+)?"
+    rf"(?:(?:final|correct)\s+)?(?:answer|result)\s+(?:is|was|were)){_MARKUP}$",
     re.IGNORECASE,
 )
 _DENIED_BEHIND = re.compile(
-    r"[\s$*.]*(?:\\[)\]])?[\s$*]*(?:\?\s*(?:no|nope|wrong)\b|(?:is|was"
+    rf"[\s$*.]*(?:\\[)\]])?[\s$*.]*(?:{answer_phrases.BACK}|\?\s*(?:no|nope|wrong)\b|(?:is|was"
     r"|would be)\s+(?:clearly\s+|obviously\s+)?"
     r"(?:wrong|incorrect|not\s+(?:the\s+)?(?:right|correct|answer|valid|possible)|false|impossible)\b)",
     re.IGNORECASE,

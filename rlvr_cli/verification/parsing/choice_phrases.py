@@ -28,7 +28,7 @@ HEAD = _compile(rf"""
 (?:option|choice|letter|one|statement|alternative|response|selection)
 |(?:my|final|the|best) (?:choice|pick|selection|guess)|(?:die )?richtige option
 |(?:opción|opcion|alternativa|option|opzione|opção) (?:correcta|correta|correcte|corretta)
-|ans\b\.?|{_NOUNS})|{_CHOSEN}""")
+|ans\b\.?|正确(?:的)?选项|正確(?:的)?選項|{_NOUNS})|{_CHOSEN}""")
 """What an answer is called."""
 
 IS = _compile(rf"""
@@ -39,13 +39,13 @@ IS = _compile(rf"""
 [*_`"')\]]{{0,4}} {{0,3}}
 (?P<is>(?P<hedge>(?<!{_LATIN})(?:seems|appears|might|may|could)(?: to)? be\b)
 |(?:(?<!{_LATIN})(?:{_COPULAS})|(?<=odpowiedź) to\b|['’]s){_NO_WORD_AROUND}
-|[:=]|[-=]+>|→|⇒|[-–—](?= ))
+|】|[:=]|[-=]+>|→|⇒|[-–—](?= ))
 [*_`]{{0,4}} {{0,3}}:?[*_`]{{0,4}}\s{{0,4}}
 (?:(?:most likely|likely|probably|clearly|definitely|therefore|thus|then|hence|indeed|simply
 |obviously|actually|also|certainly|now)\b,? {{1,3}})?
 (?:not [^\s.]{{1,5}}?,? but (?:rather )?)?
 (?P<article>(?:the|la|le|el|die|der|[ao](?= (?:letra|opção|alternativa))|l['’]) ?)?
-(?:(?:{_NAMES}|one)\b {{0,3}}[:#]? {{0,3}})?""")
+(?:(?:{_NAMES}|one)(?:\b|(?<=[一-鿿])) {{0,3}}[:#]? {{0,3}})?""")
 """What may be between that and the answer."""
 
 NEXT = _compile(r"""[*_`"')\]:]{0,4} {0,3}\n\s{0,3}|[*_`]{0,4} {1,3}(?:is )?""")
@@ -85,12 +85,12 @@ WEAK = _compile(r"""
 """Conclusions and choices: "therefore, B", "it is B", "I would go with B"."""
 
 RIGHT = _compile(r"""
- +(?:is|must be|would be|has to be) +
+ +(?:is|must be|would be|has to be|seems(?: to be)?|looks|appears to be) +
 (?:(?:therefore|thus|clearly|indeed|definitely|obviously|also|the|only|most|one|my|our) +)*
 (?:correct|right|best|final|answer|appropriate)\b
 (?: +(?:answer|option|choice|one|response|statement)\b)?
 (?= *(?:$|[\n.,;:!)*]|because|since|as\b|for\b|here\b|to\b|among|and\b|but\b))
-|(?:是|为)?正确(?:的|答案|选项)""")
+|(?:选项|項|项)?(?:是|为)?正确(?:的|答案|选项|(?= *(?:$|[。，,.;；\n])))""")
 """What follows a label: "B is the correct answer"."""
 
 SENTENCE_END = _compile(

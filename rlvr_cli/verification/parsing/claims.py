@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlvr_cli.verification.parsing import boxed, choice_phrases, end_tokens, letters
+from rlvr_cli.verification.parsing import answer_phrases, boxed, choice_phrases, end_tokens, letters
 from rlvr_cli.verification.parsing.letters import SPAN, Named, Reader
 
 _TAIL = 200_000  # characters at the end of a text that are read
@@ -34,6 +34,7 @@ _TAG = re.compile(
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
+_FENCED = re.compile(r"```[a-z]{0,12}\n([^`]{1,400})```")  # a text that is one block
 _WORD = re.compile(r"\w")
 
 
@@ -51,6 +52,7 @@ class Claim:
 def choice(text: str, reader: Reader) -> Claim:
     """The choice that a text makes; without one, `place` is None and `reason` says why."""
     text = letters.plain(end_tokens.stripped(text[-_TAIL:])).strip()
+    text = fenced[1].strip() if (fenced := _FENCED.fullmatch(text)) else text
     heads = _last_of(choice_phrases.HEAD, text)
     introduced = [claim for head in heads if (claim := _introduced(text, head, reader))]
     strong = _latest(_strong(text, reader, introduced))
@@ -65,6 +67,8 @@ def choice(text: str, reader: Reader) -> Claim:
         elif later and later.place is not None:
             turned = choice_phrases.TURN.search(text, last.end, later.end)
             last = later if turned else _contradiction(last, later)
+    if last and answer_phrases.TAKEN_BACK.match(text, last.end):
+        return Claim(last.start, last.end, None, "it takes its choice back")
     return last or Claim(0, 0, None, "it names no option")
 
 

@@ -46,6 +46,13 @@ _TIDY = (  # a pattern, its spelling, and characters of which every match has on
     (re.compile(r"(?<=[^\W\d]):(?=[-+$.\d])|="), " = ", ":="),
     (re.compile(r"(?<![\d.,])(?!\d{3} )(\d{1,3})((?: \d{3})+)(?![\d,])"), "_", " "),
 )
+# What makes another number of the digits beside it in Chinese, Japanese and Korean.
+_EAST = "一-鿿ぁ-ヿ가-힣"
+_HAN_BESIDE = re.compile(rf"(?<=[{_EAST}])(?=[-+$\d.])|(?<=[\d%])(?=[{_EAST}])")
+_HAN_BEFORE = re.compile(r"(?:不是|不等于|不到|第|负|分之|大于|小于|至少|至多|最少|最多|超过)$")
+_HAN_BEHIND = re.compile(
+    r"[万亿百十成折半多余几倍以番月日号만억천백번월일]|千(?![克米瓦卡])|分之|点(?=[\d半]|$)"
+)
 _LEFT, _RIGHT = "([{\"'“”‘’«*_`~#>|¿¡:;,…", ")]}\"'“”‘’»*_`|.,;:!?…$"
 _UNITS = (
     "km²?|m[²³]?|cm[²³]?|mm|mi|ft|in|yd|kg|g|mg|lbs?|oz|t|s|secs?|mins?|h|hrs?|ms|mph|kph|km/h|m/s|L|l|"
@@ -135,7 +142,7 @@ def _read(words: list[str], place: int, word: str) -> Numeral:
             value, word, stop = value * _SCALES[following], f"{word} {following}", stop + 1
         elif following in ("%", "percent"):
             is_percent, word, stop = True, f"{word} {following}", stop + 1
-        elif _CHANGES.match(following) and following != "-":
+        elif _HAN_BEHIND.match(following) or (_CHANGES.match(following) and following != "-"):
             return _unsure(f"{word} {following}")
     return Numeral(
         f"negative {word}" if sign else word,
@@ -146,9 +153,7 @@ def _read(words: list[str], place: int, word: str) -> Numeral:
 
 
 _DENIALS = frozenset(["not", "isn't", "isn’t", "never", "≠", "!=", "\\ne", "\\neq", "<"])
-_FUNCTIONS = frozenset(
-    ["log", "ln", "sin", "cos", "tan", "sqrt", "\\log", "\\ln", "\\sin", "\\cos", "\\tan"]
-)
+_FUNCTIONS = re.compile(r"\\?(?:log(?:_\{?\w+\}?)?|ln|lg|sin|cos|tan|sqrt)")
 _ALTERNATIVES = frozenset(["or", "oder", "ou", "o", "или", "или,", "或"])
 
 
@@ -157,7 +162,7 @@ def _doubted(words: list[str], place: int, word: str) -> str:
     near = [w.lower() for w in words[max(0, place - 3) : place]]
     one, two, three = ([""] * 3 + near)[-1:-4:-1]
     has_other = any(map(str.isdigit, two))
-    if one in _DENIALS or one in _FUNCTIONS:
+    if one in _DENIALS or _FUNCTIONS.fullmatch(one) or _HAN_BEFORE.search(one):
         return f"{one} {word}"
     if has_other and (
         one in _ALTERNATIVES
@@ -204,6 +209,7 @@ def _plain(text: str) -> str:
         text = _VULGAR.sub(
             lambda m: f" {unicodedata.normalize('NFKC', m[0]).replace('⁄', '/')}", text
         )
+        text = _HAN_BESIDE.sub(" ", text)
     for pattern, spelling, marks in _TIDY:
         if not any(mark in text for mark in marks):
             continue

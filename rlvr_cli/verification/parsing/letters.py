@@ -14,7 +14,8 @@ from rlvr_cli.verification.parsing import choice_words
 from rlvr_cli.verification.parsing.options import Options
 
 _NAME = choice_words.alternation(choice_words.NAMES)
-_NOUN = rf"(?i:(?:(?:the|la|le|el|die|der|o|a)[ \t])?(?:(?:{_NAME})[ \t]{{0,2}}[:#]?[ \t]{{0,2}})?)"
+_ARTICLE = rf"the|la|le|el|die|der|(?-i:[oa])|[oa](?=[ \t]{{1,3}}(?:{_NAME})\b)"  # "A B" is two
+_NOUN = rf"(?i:(?:(?:{_ARTICLE})[ \t])?(?:(?:{_NAME})[ \t]{{0,2}}[:#]?[ \t]{{0,2}})?)"
 _CALLED = re.compile(r"(?:option|choice|number|选项|번호)[ \t]{0,2}$", re.IGNORECASE)
 SPAN = 400  # characters after an introducing phrase in which an answer is searched for
 _WRAPS = r"\\(?:text|textbf|textit|textrm|mathbf|mathrm|mathit|mathsf|boldsymbol|boxed|fbox|bf|rm)"
