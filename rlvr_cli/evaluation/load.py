@@ -20,7 +20,7 @@ from rlvr_cli.storage import schema
 from rlvr_cli.storage.begun import is_begun
 from rlvr_cli.storage.joined import TwoPrompts
 from rlvr_cli.storage.manifest import Damaged, parents
-from rlvr_cli.storage.shards import MANIFEST, Shards, has_parts
+from rlvr_cli.storage.shards import MANIFEST, Shards, has_parts, hint_within
 
 
 def tally(
@@ -73,7 +73,7 @@ def is_directory(path: Path) -> bool:
 
 
 def refuse_folder(path: Path) -> None:
-    """An error for a folder that holds scores directories, such as a run of train."""
+    """An error for a folder of directories of stages, such as a run of train."""
     depths = ("", "*/", "*/*/")
     directories = [m.parent for depth in depths for m in path.glob(f"{depth}scores/{MANIFEST}")]
     if directories:
@@ -82,6 +82,8 @@ def refuse_folder(path: Path) -> None:
             f"`{path}` is not a scores directory, but holds {len(directories)}",
             f"name one, as in `{max(evaluations or directories)}`",
         )
+    if hint := hint_within(path, ("scores",)):
+        raise UsageError(f"`{path}` holds directories of rlvr, and no scores", hint)
 
 
 def _require_columns(stream: Stream, *, texts: bool) -> None:

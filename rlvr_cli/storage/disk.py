@@ -18,10 +18,10 @@ _HINTS = {
     errno.EFBIG: f"allow larger files there, as with `ulimit -f unlimited`, {_AGAIN}",
     errno.EIO: f"its disk or the connection to it fails: repair that, {_AGAIN}",
     errno.ENOENT: "its folder was moved or removed: run the command again where it is now",
-    errno.EACCES: "choose another place with --out",
-    errno.EROFS: f"mount it for writing {_AGAIN}; or choose another place with --out",
-    errno.EEXIST: "a file is in the way; choose another place with --out",
-    errno.ENOTDIR: "a file is in the way; choose another place with --out",
+    errno.EACCES: "`ls -ld` says who may write there: let them allow it, or choose another place",
+    errno.EROFS: f"mount it for writing {_AGAIN}; or choose another place",
+    errno.EEXIST: "a file is in the way: move it, or choose another place",
+    errno.ENOTDIR: "a file is in the way: move it, or choose another place",
 }
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 _DISK_MESSAGES = {os.strerror(number): number for number in _OF_DISKS}

@@ -25,21 +25,26 @@ from rlvr_cli.terminal import plural
 __all__ = ["MANIFEST", "METADATA_KEY", "Shards", "read_sealed", "seal"]
 
 METADATA_KEY = b"rlvr"  # under which a part says what it is
-_NEXT = {  # what follows a kind, and the command that writes it
-    "prompts": {"rollouts": "rollout {}"},
-    "rollouts": {"scores": "score {}", "logprobs": "logprob {}"},
-    "scores": {"advantages": "advantage {} --algo grpo"},
-    "advantages": {"steps": "train-step {}"},
+_NEXT: dict[str, dict[str, str]] = {  # what follows a kind, and the command that writes it
+    "prompts": {"rollouts": "rlvr rollout{}"},
+    "rollouts": {"scores": "rlvr score{}", "logprobs": "rlvr logprob{}"},
+    "scores": {"advantages": "rlvr advantage{} --algo grpo"},
+    "advantages": {"steps": "rlvr train-step{}"},
 }
+
+_OTHER = "name another directory"
 
 
 def _way(path: Path, kind: str, wanted: tuple[str, ...]) -> str:
     """The hint that leads from the kind of a directory to one that is wanted."""
-    for following, command in _NEXT.get(kind, {}).items():
-        if following in wanted:
-            words = command.format(shlex.quote(str(path)))
-            return f"make {following} from it with `rlvr {words}`, or name others"
-    return "name another directory"
+    commands, place = [], f" {shlex.quote(str(path))}"
+    while following := _NEXT.get(kind):
+        kind = next((one for one in following if one in wanted), next(iter(following)))
+        commands.append(following[kind].format(place))
+        if kind in wanted:
+            return f"make {kind} from it with `{' | '.join(commands)}`, or name others"
+        place = ""  # the command before prints it
+    return _OTHER
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Shards:
         """The complete directory at `path`; an error unless it is of one of `kinds`."""
         manifest = read_sealed(path / MANIFEST)
         if manifest is None:
-            raise _incomplete(path)
+            raise _incomplete(path, kinds)
         version = manifest.get("schema_version")
         if version != schema.VERSION:
             raise DataError(
@@ -269,7 +274,25 @@ def has_parts(path: Path) -> bool:
     return False
 
 
-def _incomplete(path: Path) -> DataError:
+def hint_within(path: Path, kinds: tuple[str, ...]) -> str | None:
+    """The hint that names a directory of `kinds` in a folder, or the command that makes one.
+
+    Of a folder it looks at those directly in it; of a run at those of its newest step first.
+    """
+    depths = ("*", "*/*", "*/*/*") if (path / "config.toml").exists() else ("*",)
+    found: dict[str, Path] = {}
+    for manifest in sorted((m for d in depths for m in path.glob(f"{d}/{MANIFEST}")), reverse=True):
+        kind = str((read_sealed(manifest) or {}).get("kind"))
+        found.setdefault(kind, manifest.parent)
+        if kind in kinds:
+            return f"name a directory of those in it, as `{manifest.parent}`"
+    ways = (_way(directory, kind, kinds) for kind, directory in found.items())
+    if way := next((one for one in ways if one != _OTHER), None):
+        return way
+    return next((f"name a directory of those in it, as `{one}`" for one in found.values()), None)
+
+
+def _incomplete(path: Path, kinds: tuple[str, ...]) -> DataError:
     if not path.exists():
         return fetched.not_fetched(path) or DataError(f"`{path}` does not exist", "check the path")
     listings = [m for p in journal.listings(path) if (m := read_sealed(p))]
@@ -279,13 +302,9 @@ def _incomplete(path: Path) -> DataError:
         return manifests.Damaged(text, hint)
     if not listings and path.is_dir() and not any(path.iterdir()):
         return DataError(f"`{path}` is an empty folder", "check the path")
-    if not listings and (inner := sorted(path.glob(f"*/{MANIFEST}"))):
-        hint = f"name a directory of those in it, as `{inner[0].parent}`"
-        return DataError(f"`{path}` is not a shard directory: it has no {MANIFEST}", hint)
     if not listings:
-        data = path.is_file() or not (path / "config.toml").exists()
         command = f"rlvr prompts {shlex.quote(str(path))} --out prompts"
-        hint = f"if it is data: `{command}`" if data else "name a stage's"
+        hint = hint_within(path, kinds) or f"if it is data: `{command}`"
         return DataError(f"`{path}` is not a shard directory: it has no {MANIFEST}", hint)
     listed = {part["name"] for m in listings for part in m["parts"]}
     done = listed | {part["name"] for part in journal.parts_of(path)}

@@ -324,6 +324,19 @@ def test_a_folder_that_holds_scores_is_refused_with_one_of_them(rlvr, jsonl, tmp
     assert f"hint: name one, as in `{made / 'scores'}`" in ran.err
 
 
+@pytest.mark.parametrize("command", ["eval-passk", "diversity"])
+def test_a_folder_that_holds_rollouts_without_scores_says_how_to_make_them(
+    rlvr, jsonl, tmp_path, command
+):
+    source = jsonl(*({**row, "completion": "x"} for row in ROWS))
+    made = tmp_path / "one" / "rollouts"
+    assert rlvr("import", source, "--out", tmp_path / "whole").code == 0
+    (tmp_path / "whole" / "rollouts").rename((tmp_path / "one").mkdir() or made)
+    ran = rlvr(command, tmp_path / "one")
+    assert ran.code == 2 and "holds directories of rlvr, and no scores" in ran.err
+    assert f"`rlvr score {made}`" in ran.err
+
+
 def test_sources_of_one_file_with_the_same_prompts_are_one_draw_a_prompt(rlvr, jsonl):
     rows = [
         {"id": str(p), "prompt": f"{p}?", "gold": str(p), "model_name": model, "correct": p % 3 < m}

@@ -102,6 +102,11 @@ def test_an_error_that_came_of_a_full_disk_is_told_as_that(tmp_path):
     assert "quota" in told.hint and told.exit_code == 1
 
 
+@pytest.mark.parametrize("number", sorted(errno.errorcode))
+def test_no_hint_names_an_option_that_some_commands_lack(tmp_path, number):
+    assert "--" not in disk.write_error(tmp_path, OSError(number, os.strerror(number))).hint
+
+
 @pytest.mark.parametrize(
     "error",
     [ValueError("no"), FileNotFoundError(2, "no", "x"), UserError("No space left on device")],

@@ -547,6 +547,33 @@ def test_missing_and_foreign_directories_are_told_apart(tmp_path):
     assert f"as `{made.path}`" in caught.value.hint
 
 
+def test_of_a_folder_of_directories_the_one_that_is_wanted_is_named(tmp_path):
+    def made(path, kind):
+        plan = Plan(kind, kind, {}, {}, 1)
+        write_shards(tmp_path / path, plan, lambda n: schema.schema(kind).empty_table())
+
+    def hint(*kinds, path=tmp_path):
+        with pytest.raises(DataError, match=r"expected|is not a shard directory") as caught:
+            Shards.open(path, *kinds)
+        return caught.value.hint.replace(str(tmp_path), "run")
+
+    made("prompts", "prompts")
+    assert hint("scores") == (
+        "make scores from it with `rlvr rollout run/prompts | rlvr score`, or name others"
+    )
+    made("rollouts", "rollouts")
+    assert hint("rollouts") == "name a directory of those in it, as `run/rollouts`"
+    assert hint("prompts") == "name a directory of those in it, as `run/prompts`"
+    assert hint("scores") == "make scores from it with `rlvr score run/rollouts`, or name others"
+    assert "`rlvr score run/rollouts | rlvr advantage --algo grpo`" in hint("advantages")
+    assert "`rlvr rollout run/prompts | rlvr score`" in hint("scores", path=tmp_path / "prompts")
+    for step in (1, 2):
+        made(f"steps/{step:06d}/scores", "scores")
+    assert "rlvr score run/rollouts" in hint("scores")
+    (tmp_path / "config.toml").touch()
+    assert hint("scores") == "name a directory of those in it, as `run/steps/000002/scores`"
+
+
 CHILD = """
 import os, sys
 sys.path.insert(0, os.environ["TESTS"])
