@@ -22,6 +22,8 @@ from rlvr_cli.interop.where import Where
 
 ROWS_PER_BATCH = 4096
 TEXTS = ("completion", "extracted", "source")
+VERDICTS = ("correct", "reward")
+_LIKE_IDS = ("instance_id", "sample_id", "uuid", "index", "idx", "key")  # often ids, not always
 COMPARED = ("prompt", "gold", "step", "model")  # on which all rows of a prompt must agree
 
 
@@ -170,6 +172,9 @@ class Stream:
             header = parquet_columns.header(file)
             self._tool_rows.header = header
             names = parquet_columns.plain(file, {n: self.candidates(n) for n in self._wanted})
+            verdicts = [name for n in VERDICTS for name in self.candidates(n)]
+            if parquet_columns.shares_verdicts(file, self.candidates("completion"), verdicts):
+                names = None
             if names is not None and tool_rows.format_of(set(header)) is None:
                 yield from parquet_columns.batches(file, names, texts="completion" in self._wanted)
                 return
@@ -285,6 +290,15 @@ class Stream:
                 f"`{file}` row {number} holds an empty list for prompt `{values['id']}`",
                 "remove the row, or fill it",
             )
+        size = len(next(iter(lists.values()), ()))
+        shared = [n for n in VERDICTS if n not in lists and values.get(n) is not None]
+        if size > 1 and shared:
+            leave_out = " ".join(f"{_flag(name)} none" for name in shared)
+            raise DataError(
+                f"`{file}` row {number} holds {size} completions and one "
+                f"`{self._shown(shared[0])}`, which does not say which of them are right",
+                f"leave it out when they are imported, and score them: {leave_out}",
+            )
 
     def _batch(
         self, columns: dict[str, Any], source_rows: list[dict[str, Any]], row_N: np.ndarray
@@ -357,10 +371,11 @@ class Stream:
         without = next((number for number, row in part if row.get(text) is None), None)
         is_null = f", and no `{text}` in row {without}" if text and without else ""
         or_text = f", or the text: --id-column {text}" if text and not without else ""
+        like = next((f", as in --id-column {name}" for name in _LIKE_IDS if name in names), "")
         raise DataError(
             f"`{where}` has none of the columns {', '.join(KNOWN['id'])}; it has "
             f"{', '.join(names)}{is_null}",
-            f"name the column that identifies its prompts with --id-column{or_text}",
+            f"name the column that identifies its prompts with --id-column{or_text or like}",
         )
 
 

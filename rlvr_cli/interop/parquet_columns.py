@@ -6,7 +6,7 @@ which reports what is wrong.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,17 @@ def plain(file: Path, candidates: Mapping[str, tuple[str, ...]]) -> list[str] | 
     if nested or not all(_is_plain(schema.field(name).type) for name in plain):
         return None
     return read
+
+
+def shares_verdicts(file: Path, texts: Iterable[str], verdicts: Iterable[str]) -> bool:
+    """Whether rows hold lists of completions and a verdict that is no list."""
+    schema = pq.read_schema(file)
+    kinds = {name: schema.field(name).type for name in {*texts, *verdicts} & {*schema.names}}
+    listed = {
+        n for n, kind in kinds.items() if pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    }
+    of_texts = {n for n in listed & {*texts} if _is_plain(kinds[n])}
+    return bool(of_texts and {*verdicts} & kinds.keys() - listed)
 
 
 def _is_plain(kind: pa.DataType) -> bool:
@@ -92,7 +103,7 @@ def columns(
     lists = {n: array for n, array in arrays.items() if n not in PER_ROW and _is_list(array)}
     if not lists:
         return arrays, np.arange(len(batch))
-    if "sample" in arrays and "sample" not in lists:
+    if any(name in arrays and name not in lists for name in ("sample", "correct", "reward")):
         return None
     lengths = [pc.list_value_length(array) for array in lists.values()]
     if any(n.null_count or pc.min(n).as_py() == 0 or not n.equals(lengths[0]) for n in lengths):

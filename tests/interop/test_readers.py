@@ -140,6 +140,33 @@ def test_lists_of_other_lengths_are_refused_by_their_row(tmp_path):
         collected(path)
 
 
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+@pytest.mark.parametrize(("name", "flag"), [("is_correct", "correct"), ("score", "reward")])
+def test_one_verdict_for_several_completions_is_refused(rlvr, tmp_path, ending, name, flag):
+    path = tmp_path / f"rows{ending}"
+    rows = [{"id": "a", "responses": ["x"], name: 1}, {"id": "b", "responses": ["x", "y"], name: 0}]
+    if ending == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        write(path, rows)
+    with pytest.raises(DataError, match=f"row 2 holds 2 completions and one `{name}`") as caught:
+        pass_at_k.tally(path)
+    words = caught.value.hint.rpartition(": ")[2].split()
+    assert words == [f"--{flag}-column", "none"]
+    assert rlvr("import", path, *words, "--out", tmp_path / "made").code == 0
+    assert pq.read_table(tmp_path / "made" / "rollouts").num_rows == 3
+    write(tmp_path / "one.jsonl", rows[:1])
+    assert pass_at_k.tally(tmp_path / "one.jsonl")[0].n_P.tolist() == [1]
+
+
+def test_a_column_that_may_be_the_id_is_in_the_hint(tmp_path):
+    path = write(tmp_path / "rows.jsonl", [{"idx": 3, "completion": "x", "correct": True}])
+    with pytest.raises(DataError, match="has none of the columns") as caught:
+        pass_at_k.tally(path)
+    assert caught.value.hint.endswith("with --id-column, as in --id-column idx")
+    assert pass_at_k.tally(path, columns=Columns(id="idx"))[0].prompt_id == ["3"]
+
+
 def test_a_dot_steps_into_a_nested_object(tmp_path):
     rows = [{"meta": {"id": 3}, "out": {"text": "x"}, "eval": {"ok": 1}}]
     result = collected(
