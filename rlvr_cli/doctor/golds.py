@@ -30,6 +30,17 @@ _FAULTS = (
 )
 
 
+def _read(gold: str) -> str:
+    """A gold without the escapes of JSON, where it is a list of texts."""
+    if not gold.startswith("["):
+        return gold
+    try:
+        listed = json.loads(gold)
+    except (ValueError, RecursionError):
+        return gold
+    return "\n".join(map(str, listed)) if isinstance(listed, list) else gold
+
+
 class Golds:
     """Whether golds can be read, by each prompt's verifier; and how they were escaped.
 
@@ -53,7 +64,7 @@ class Golds:
             if row["prompt_id"] in reasons:
                 bad = self._bad.setdefault(row["verifier"], _Bad())
                 bad.add(row, reasons[row["prompt_id"]])
-        answers = {row["prompt_id"]: row["answer"] or "" for row in rows}
+        answers = {row["prompt_id"]: _read(row["answer"] or "") for row in rows}
         texts = {row["prompt_id"]: text_of(row) for row in rows}
         for escapes in self._escapes:
             escapes.add(answers if escapes.what == "golds" else texts)

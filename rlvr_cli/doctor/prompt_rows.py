@@ -110,7 +110,7 @@ class _Doubles:
                 "problem",
                 "ids",
                 f"{len(twice)} ids belong to several prompts each: {some(twice)}",
-                "name a column of distinct values with --id-column",
+                "name a column of distinct values with --id-column, or none to number the rows",
             )
         same = [text for text in by_text.values() if text.second is not None]
         differ = [text for text in same if text.differs]

@@ -100,7 +100,7 @@ def of_data(name: str, source: Source, model: ModelFacts, verifier: str | None) 
     if twice:
         raise DataError(
             f"`{name}` has {len(twice)} ids of several rows each, such as `{twice[0]}`",
-            "name a column of distinct values with --id-column",
+            "name a column of distinct values with --id-column, or none to number the rows",
         )
     sample = rows[:: -(-len(rows) // _SAMPLE)]
     longest = sorted(rows, key=lambda row: len(row["messages"]))[-_LONGEST:]

@@ -16,6 +16,7 @@ _TEXTS = ("completion", "completions", "response", "responses", "output", "outpu
           "messages", "prediction", "predictions", "pred", "origin_prompt")  # fmt: skip
 _OF_ROWS = {"prompt", "problem", "question", "messages", "completion", "completions", "response",
             "responses"}  # fmt: skip
+_ASKED = ("prompt", "problem", "question", "instruction", "query")  # a text of each row
 _LISTS = ("results", "data", "samples", "rows", "records", "items", "examples", "instances",
           "predictions", "details", "problems", "questions")  # fmt: skip
 
@@ -70,7 +71,8 @@ def _columns(value: Row) -> list[Row] | None:
         return None
     columns = list(value.values())
     if all(isinstance(one, list) for one in columns):
-        if len({len(one) for one in columns}) != 1 or not {*ID} & set(value):
+        asked = any(_are_texts(value.get(name)) for name in _ASKED)
+        if len({len(one) for one in columns}) != 1 or not (asked or {*ID} & set(value)):
             return None
         return [dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)]
     if not columns[0] or not all(isinstance(one, dict) and set(one) == set(columns[0])

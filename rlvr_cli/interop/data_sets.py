@@ -2,11 +2,12 @@
 
 import glob
 import json
+import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.errors import DataError, UsageError, first_line
+from rlvr_cli.errors import Advice, DataError, UsageError, first_line
 from rlvr_cli.interop import image_files, places, readers, splits
 from rlvr_cli.runtime import stdin
 from rlvr_cli.storage import disk
@@ -116,6 +117,8 @@ def _of_files(
     config: str | None,
 ) -> DataSet:
     chosen, names = splits.choose(configurations, where, config, split)
+    if lacking := splits.lacking(names):
+        warnings.warn(f"`{where}` lacks {lacking}", Advice, stacklevel=2)
     rows = [row for name in names for row in _rows(folder / name)]
     if not rows:
         raise readers.no_rows(Path(where))

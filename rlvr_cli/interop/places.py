@@ -63,7 +63,8 @@ def _files(path: Path, is_row: IsRow) -> list[Path]:
         opened.require_content(path)
         raise DataError(
             f"`{path}` has no file name ending that rlvr reads, and does not begin like JSON",
-            f"name it with one of {', '.join(SUFFIXES)}; .gz, .zst, .bz2 or .xz may follow",
+            f"if it is one of {', '.join(SUFFIXES)}, name it so (.gz, .zst, .bz2 or .xz may "
+            "follow); else convert it, as with `to_parquet` of pandas",
         )
     return [path]
 

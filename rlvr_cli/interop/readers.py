@@ -5,6 +5,7 @@ import csv
 import json
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,7 +23,8 @@ PROMPT = ("messages", "prompt", "problem", "question", "instruction", "query",
 _NO_CELL: Any = object()
 _BATCH, SHORT_BATCH = 1024, 32  # rows of a Parquet file; of one with bytes, which may be images
 _LONG_BYTES = 1024
-ANSWER = ("reward_model.ground_truth", "ground_truth", "answer", "solution", "label")
+ANSWER = ("reward_model.ground_truth", "ground_truth", "answer", "expected_answer", "solution",
+          "label")  # fmt: skip
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -168,7 +170,9 @@ def _csv(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _cells(path: Path, file: TextIO) -> Iterator[dict[Any, Any]]:
-    reader = csv.DictReader(file, restval=_NO_CELL)
+    header = file.readline()
+    between = next((one for one in ",\t;" if one in header), ",")
+    reader = csv.DictReader(chain([header], file), restval=_NO_CELL, delimiter=between)
     try:
         names = reader.fieldnames or []
         if twice := [name for name in names if names.count(name) > 1]:

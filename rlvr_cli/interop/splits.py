@@ -24,6 +24,7 @@ _WORDS = {
     **dict.fromkeys(("test", "testing", "eval", "evaluation"), "test"),
 }
 _NUMBERED = re.compile(r"(.+?)-\d{5}-of-\d{5}")
+_OF_SEVERAL = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.(.*)")
 _METADATA = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json")
 
 
@@ -43,6 +44,22 @@ def configurations(names: Iterable[str], readme: str = "") -> dict[str, Splits]:
     """The splits of each configuration; a data set without configurations has only `default`."""
     known = data_files(names)
     return _declared(known, readme) or _named(known)
+
+
+def lacking(names: Iterable[str]) -> str:
+    """The numbered files that are not among these, as in `train-00001-of-00003.parquet`."""
+    numbers: dict[tuple[str, str, str], set[int]] = {}
+    for match in filter(None, map(_OF_SEVERAL.fullmatch, names)):
+        begin, number, count, end = match.groups()
+        numbers.setdefault((begin, count, end), set()).add(int(number))
+    absent = [
+        f"{begin}-{number:05d}-of-{count}.{end}"
+        for (begin, count, end), known in numbers.items()
+        for number in range(int(count))
+        if number not in known
+    ]
+    more = f" and {len(absent) - 3} more files" if len(absent) > 3 else ""
+    return ", ".join(f"`{name}`" for name in absent[:3]) + more
 
 
 def choose(

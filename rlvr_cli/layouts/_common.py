@@ -3,6 +3,7 @@
 from typing import Any
 
 from rlvr_cli.protocols import Unusable
+from rlvr_cli.terminal.escape import brief
 from rlvr_cli.verification.parsing import boxed
 
 Row = dict[str, Any]
@@ -17,9 +18,19 @@ def has(row: Row, *names: str) -> bool:
 def value(row: Row, name: str) -> Any:
     """The value of a column; unusable if there is none."""
     content = row.get(name)
-    if content is None or content == "" or (isinstance(content, str) and not content.strip()):
+    if content is None or (isinstance(content, str) and not content.strip()):
         raise Unusable(f"it has no `{name}`")
+    if content != content:
+        raise Unusable(f"its `{name}` is NaN")
     return content
+
+
+def text(row: Row, name: str) -> str:
+    """The text of a column; unusable if it holds none."""
+    content = value(row, name)
+    if not isinstance(content, str):
+        raise Unusable(f"its `{name}` is no text: {brief(content)}")
+    return content.strip()
 
 
 def answered(row: Row, name: str = "answer") -> str:

@@ -23,7 +23,7 @@ def recognises(rows: list[dict[str, Any]]) -> bool:
 
 def build() -> Layout:
     def read(row: dict[str, Any]) -> dict[str, Any]:
-        question = str(_common.value(row, "Question")).strip()
+        question = _common.text(row, "Question")
         texts = [str(_common.value(row, name)).strip() for name in ("Correct Answer", *_WRONG)]
         ordered = sorted(range(len(texts)), key=lambda i: _digest(question, texts[i]))
         letters = string.ascii_uppercase[: len(texts)]

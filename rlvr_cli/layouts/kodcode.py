@@ -15,7 +15,7 @@ def recognises(rows: list[dict[str, Any]]) -> bool:
 
 def build() -> Layout:
     def read(row: dict[str, Any]) -> dict[str, Any]:
-        question = str(_common.value(row, "question")).strip()
+        question = _common.text(row, "question")
         named = [info for info in row.get("test_info") or [] if isinstance(info, dict)]
         begun = [str(info["function_declaration"]).strip().rstrip(":") for info in named
                  if info.get("function_declaration")]  # fmt: skip

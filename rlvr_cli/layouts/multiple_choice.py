@@ -1,7 +1,7 @@
-"""MMLU-Pro, MMLU and ARC: `question`, its `options` or `choices`, and which of them is right.
+"""MMLU-Pro, MMLU, ARC and MedQA: `question`, its `options` or `choices`, and the right one.
 
 The prompt is the question and below it a line for each option, as in `B. 42`. The gold is a letter:
-that of `answer`, or of `answer_index`, or of the label `answerKey`.
+that of `answer`, or of `answer_index`, or of the labels `answerKey` and `answer_idx`.
 """
 
 import json
@@ -26,7 +26,7 @@ def build() -> Layout:
         texts, labels = _options(row)
         letters = string.ascii_uppercase[: len(texts)]
         lines = [f"{letter}. {text}" for letter, text in zip(letters, texts, strict=True)]
-        question = str(_common.value(row, "question")).rstrip()
+        question = _common.text(row, "question")
         return {
             "prompt": "\n".join([question, "", *lines]),
             "answer": _gold(row, letters, labels, texts),
@@ -47,7 +47,10 @@ def _options(row: dict[str, Any]) -> tuple[list[str], list[str]]:
         except (ValueError, RecursionError):
             given = None
     labels = None
-    if isinstance(given, dict):
+    if isinstance(given, dict) and given.keys() <= set(string.ascii_uppercase):
+        given = {name: text for name, text in sorted(given.items()) if text is not None}
+        labels, given = list(given), list(given.values())
+    elif isinstance(given, dict):
         labels, given = given.get("label"), given.get("text")
     if not isinstance(given, list) or not 2 <= len(given) <= 26:
         raise Unusable("it has no list of 2 to 26 options")
@@ -58,6 +61,8 @@ def _options(row: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 def _gold(row: dict[str, Any], letters: str, labels: list[str], texts: list[str]) -> str:
     index, answer = row.get("answer_index"), row.get("answerKey", row.get("answer"))
+    if isinstance(row.get("answer_idx"), str):  # of MedQA, whose `answer` is the text
+        answer = row["answer_idx"]
     if isinstance(answer, int) and not isinstance(answer, bool):
         index, answer = (answer if index is None else index), None
     if answer is not None:

@@ -32,7 +32,7 @@ def build(*, paragraphs: bool = False) -> Layout:
 
     def read(row: dict[str, Any]) -> dict[str, Any]:
         above = _context(row.get("context"), paragraphs)
-        question = str(_common.value(row, "question")).strip()
+        question = _common.text(row, "question")
         return {
             "prompt": f"{above}\n\n{question}" if above else question,
             "answer": _golds(row),

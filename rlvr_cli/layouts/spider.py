@@ -38,7 +38,7 @@ def build(*, databases: str = "") -> Layout:
         name = str(_common.value(row, "db_id"))
         if name not in files:
             raise Unusable(f"there is no database `{name}` in `{databases}`")
-        question = str(_common.value(row, "question")).strip()
+        question = _common.text(row, "question")
         if row.get("evidence"):
             question += f"\n-- {' '.join(str(row['evidence']).split())}"
         gold = "query" if "query" in row else "SQL"

@@ -262,7 +262,7 @@ def _require_distinct_ids(rows: list[dict[str, Any]]) -> None:
         if row["prompt_id"] in ids:
             raise DataError(
                 f"rows {ids[row['prompt_id']]} and {number} both have the id `{row['prompt_id']}`",
-                "name a column of distinct values with --id-column",
+                "name a column of distinct values with --id-column, or none to number the rows",
             )
         ids[row["prompt_id"]] = number
 

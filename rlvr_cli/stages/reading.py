@@ -1,6 +1,7 @@
 """Prompts of a file or a data set, whose columns its layout or their names identify."""
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from rlvr_cli.storage.shards import Shards
 from rlvr_cli.terminal import plural
 from rlvr_cli.terminal.escape import brief
 
-NO_GOLD = "none"  # the name of the answer column of prompts without golds
+NO_COLUMN = "none"  # the name of the id column of rows that are numbered, and of no golds
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,17 @@ def from_file(
     data = data_sets.read(source, split)
     of_rows = RowImages(data, source, images)
     chosen = _layout(data.rows, source, layout, (prompt_column, answer_column))
-    id_name = readers.column(data.rows, id_column, readers.ID, "--id-column", Path(source))
+    id_name = None
+    if id_column != NO_COLUMN:
+        id_name = readers.column(data.rows, id_column, readers.ID, "--id-column", Path(source))
+    remarks: list[str] = []
     if chosen:
         read = registry.build("layouts", chosen)
+        remarks += [] if layout else [_described(chosen, verifier)]
     else:
-        read = _by_columns(data.rows, source, prompt_column, answer_column)
+        names = _columns(data.rows, source, prompt_column, answer_column)
+        read = _by_columns(*names)
+        remarks += _guessed(*names, prompt_column, answer_column)
     rows: list[dict[str, Any]] = []
     unusable = Counter[str]()
     first = 0
@@ -82,7 +89,6 @@ def from_file(
         rows.append(asked | _prompt(rest, fields, prompt_id, data.name, verifier, used))
     if unusable and (not drop_unusable or not rows):
         raise _unusable(source, len(data.rows), first, unusable, of_rows.hint())
-    remarks = [_described(chosen, verifier)] if chosen and not layout else []
     remarks += of_rows.remarks()
     remarks += _lacking(rows) if chosen else ()
     remarks += [f"left out {_counted(unusable)}"] if unusable else []
@@ -133,18 +139,32 @@ def _described(layout: str, verifier: str | None) -> str:
     return f"taken as {layout}: {says} (--layout none reads the columns as they are)"
 
 
-def _by_columns(
+def _columns(
     rows: list[dict[str, Any]], source: str, prompt_column: str | None, answer_column: str | None
-) -> Layout:
-    """Reads the columns that are named, or else those that are called as other tools call them."""
+) -> tuple[str, str | None]:
+    """The columns that are named, or else those that are called as other tools call them."""
     path = Path(source)
     prompt_name = readers.required(rows, prompt_column, readers.PROMPT, "--prompt-column", path)
     answer_name = None
-    if answer_column != NO_GOLD:
+    if answer_column != NO_COLUMN:
         answer_name = readers.required(
             rows, answer_column, readers.ANSWER, "--answer-column", path,
-            f", or say --answer-column {NO_GOLD} for a verifier that reads no gold",
+            f", or say --answer-column {NO_COLUMN} for a verifier that reads no gold",
         )  # fmt: skip
+    return prompt_name, answer_name
+
+
+def _guessed(prompt: str, answer: str | None, *named: str | None) -> Iterator[str]:
+    """A remark on columns that nobody named."""
+    taken = zip(("prompt", "answer"), (prompt, answer), named, strict=True)
+    if guessed := [(what, name) for what, name, given in taken if name and not given]:
+        columns = " and ".join(f"the {what} from `{name}`" for what, name in guessed)
+        flags = " and ".join(f"--{what}-column" for what, _ in guessed)
+        yield f"reads {columns} ({flags} for others)"
+
+
+def _by_columns(prompt_name: str, answer_name: str | None) -> Layout:
+    """Reads a prompt and a gold from these columns."""
 
     def read(row: dict[str, Any]) -> dict[str, Any]:
         fields = {"prompt": readers.look_up(row, prompt_name), "answer": ""}
@@ -189,6 +209,8 @@ def _prompt(
 
 def _gold(answer: Any) -> Any:
     """The gold; of messages the text of the last one, which `Unusable` says is no answer."""
+    if isinstance(answer, float) and math.isnan(answer):
+        raise Unusable("its answer is NaN")
     if not isinstance(answer, list) or not answer or not all(map(_is_turn, answer)):
         return answer
     last = answer[-1] if "from" in answer[-1] else {"role": "assistant", **answer[-1]}

@@ -67,7 +67,13 @@ def test_one_text_twice_with_one_gold_is_a_note(rlvr, jsonl):
 def test_rows_of_a_matrix_are_no_doubly_escaped_latex():
     rows = [
         {"prompt_id": "a", "messages": '"1"', "answer": gold, "verifier": None, "extra": None}
-        for gold in (r"\begin{pmatrix}1\\2\end{pmatrix}", r"a\\ b", r"1\\\frac12", r"\frac12")
+        for gold in (
+            r"\begin{pmatrix}1\\2\end{pmatrix}",
+            r"a\\ b",
+            r"1\\\frac12",
+            r"\frac12",
+            r'["\\frac12"]',
+        )
     ]
     with score.scorer(use_cache=False) as scorer:
         read = golds.Golds(scorer)

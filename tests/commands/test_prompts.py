@@ -141,7 +141,9 @@ def test_a_data_set_folder_is_read_by_datasets(rlvr, jsonl, tmp_path):
     ran = rlvr("prompts", tmp_path / "set", "--split", "train", "--out", tmp_path / "made")
     assert ran.code == 0
     assert [r["answer"] for r in rows_of(tmp_path / "made")] == ["5", "6"]
-    assert [line.partition(":")[0] for line in ran.err.splitlines()] == ["prompts"]
+    read, summary = ran.err.splitlines()
+    assert read.startswith("prompts: reads the prompt from `prompt` and the answer from `answer`")
+    assert summary.startswith("prompts: 2 prompts")
 
 
 def test_a_split_that_the_data_set_lacks_is_refused(refused, jsonl, tmp_path):
@@ -462,3 +464,51 @@ def test_prompts_without_golds_are_made_where_that_is_said(rlvr, refused, jsonl,
         "`math` cannot read 1 of 1 golds"
         in rlvr("doctor", tmp_path / "p", "--verifier", "math").out
     )
+
+
+def test_the_columns_that_nobody_named_are_said(rlvr, jsonl, tmp_path):
+    source = jsonl({"question": "1?", "solution": "It is 1.", "answer": "1"})
+    said = "prompts: reads the prompt from `question` and the answer from `answer` ("
+    assert said in rlvr("prompts", source, "--out", tmp_path / "a").err
+    ran = rlvr("prompts", source, "--answer-column", "solution", "--out", tmp_path / "b")
+    assert "reads the prompt from `question` (--prompt-column for others)" in ran.err
+    words = ("--prompt-column", "question", "--answer-column", "solution")
+    assert "reads the" not in rlvr("prompts", source, *words, "--out", tmp_path / "c").err
+
+
+def test_ids_that_repeat_are_replaced_by_numbers_as_the_hint_says(rlvr, refused, jsonl, tmp_path):
+    source = jsonl(*({"id": "a", "prompt": f"{n}?", "answer": str(n)} for n in range(2)))
+    said = refused(3, "prompts", source, "--out", tmp_path / "p")
+    assert "rows 1 and 2 both have the id `a`" in said
+    assert "with --id-column, or none to number the rows" in said
+    ran = rlvr("prompts", source, "--id-column", "none", "--out", tmp_path / "p")
+    assert ran.code == 0, ran.err
+    ids = pq.read_table(tmp_path / "p")["prompt_id"].to_pylist()
+    assert ids == [f"{source.stem}-{n:06d}" for n in (1, 2)]
+
+
+@pytest.mark.parametrize("columns", [("question", "answer"), ("problem", "answer", "solution")])
+def test_a_gold_that_is_nan_is_none(rlvr, refused, tmp_path, columns):
+    """As pandas writes it where there was none."""
+    source = tmp_path / "rows.jsonl"
+    row = dict.fromkeys(columns, "1") | {"answer": float("nan")}
+    rows = (row, dict.fromkeys(columns, "1"))
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = refused(3, "prompts", source, "--out", tmp_path / "p")
+    assert "row 1 cannot be a prompt: its" in said and "is NaN" in said
+    assert rlvr("prompts", source, "--drop-unusable", "--out", tmp_path / "p").code == 0
+
+
+@pytest.mark.parametrize("between", [";", "\t"])
+def test_a_table_that_semicolons_or_tabs_separate_is_read(rlvr, tmp_path, between):
+    source = tmp_path / "rows.csv"
+    source.write_text(f'question{between}answer\n"a, b{between}c?"{between}1\n')
+    assert rlvr("prompts", source, "--out", tmp_path / "p").code == 0
+    (row,) = pq.read_table(tmp_path / "p").to_pylist()
+    assert (json.loads(row["messages"]), row["answer"]) == (f"a, b{between}c?", "1")
+
+
+def test_a_question_that_is_no_text_is_not_asked(refused, jsonl, tmp_path):
+    source = jsonl({"question": {"text": "1?"}, "answer": ["1", "one"]})
+    said = refused(3, "prompts", source, "--out", tmp_path / "p")
+    assert "its `question` is no text" in said

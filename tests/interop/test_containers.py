@@ -95,6 +95,17 @@ def test_columns_of_pandas_and_datasets_are_rows(tmp_path, orient):
     assert read(tmp_path, columns) == ROWS
 
 
+def test_columns_without_ids_are_rows_and_a_list_of_golds_is_none(tmp_path):
+    columns = {"question": ["1?", "2?"], "answer": ["1", "2"]}
+    assert read(tmp_path, columns) == [
+        {"question": "1?", "answer": "1"}, {"question": "2?", "answer": "2"},
+    ]  # fmt: skip
+    row = {"question": "1?", "answer": ["1", "one"]}
+    assert read(tmp_path, row) == [row]
+    messages = {"prompt": [{"role": "user", "content": "1?"}], "completions": ["1"]}
+    assert read(tmp_path, messages) == [messages]
+
+
 @pytest.mark.parametrize("value", [[1, 2], [ROWS[0], "x"], [[1], [2]]])
 def test_what_is_no_object_is_named_by_its_row(tmp_path, value):
     with pytest.raises(DataError, match=r"rows\.json` row [12] is not an object"):

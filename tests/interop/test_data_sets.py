@@ -55,6 +55,20 @@ def test_one_split_is_taken_and_of_several_one_is_to_be_named(folder):
     assert data_sets.read(path, "test") == data_sets.DataSet("set-test", [ROWS[1]])
 
 
+def test_numbered_files_that_are_absent_are_named(folder):
+    files = {f"data/train-{n:05d}-of-00004.jsonl": lines(ROWS[n % 2]) for n in (0, 2)}
+    path = folder(files)
+    absent = "`data/train-00001-of-00004.jsonl`, `data/train-00003-of-00004.jsonl`"
+    with pytest.warns(Advice, match=f"set` lacks {absent}$"):
+        assert len(data_sets.read(path).rows) == 2
+
+
+@pytest.mark.filterwarnings("error::rlvr_cli.errors.Advice")
+def test_of_numbered_files_that_are_all_there_nothing_is_said(folder):
+    names = [f"{split}-{n:05d}-of-00002.jsonl" for split in ("train", "test") for n in (0, 1)]
+    assert len(data_sets.read(folder(dict.fromkeys(names, lines(*ROWS))), "train").rows) == 4
+
+
 def test_nested_files_are_read(folder):
     path = folder({"a/1.jsonl": lines(ROWS[0]), "a/b/2.jsonl": lines(ROWS[1])})
     assert data_sets.read(path).rows == ROWS

@@ -217,6 +217,20 @@ MMLU = table(  # cais/mmlu
     [*texts("question", "subject"), ("choices", TEXTS), ("answer", pa.int64())],
     {"question": "1 + 1?", "subject": "arithmetic", "choices": ["0", "1", "2", "3"], "answer": 2},
 )
+MEDQA = table(  # GBaker/MedQA-USMLE-4-options
+    [
+        *texts("question", "answer"),
+        ("options", pa.struct([(letter, pa.string()) for letter in "ABCDE"])),
+        *texts("meta_info", "answer_idx"),
+    ],
+    {
+        "question": "Which is a vitamin?",
+        "answer": "C",
+        "options": {"A": "B", "B": "D", "C": "lead", "D": "C", "E": None},
+        "meta_info": "step1",
+        "answer_idx": "D",
+    },
+)
 ARC = table(  # allenai/ai2_arc, some of whose labels are numbers
     [
         *texts("id", "question"),
@@ -512,6 +526,21 @@ SYNTHETIC = table(  # PrimeIntellect/SYNTHETIC-1
         "task_type": "verifiable_code",
     },
 )
+SYNTHETIC_MATH = table(  # PrimeIntellect/SYNTHETIC-1, rows of mathematics
+    texts("problem_id", "prompt", "verification_info", "task_type"),
+    *(
+        {
+            "problem_id": name,
+            "prompt": f"Half of $x$? ({name})",
+            "verification_info": info,
+            "task_type": "verifiable_math",
+        }
+        for name, info in (
+            ("1", "{'ground_truth': '\\\\frac{x}{2}'}"),
+            ("2", '{"ground_truth": "\\\\frac{x}{2}"}'),
+        )
+    ),
+)
 DOT = (  # a PNG of one red pixel
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nG"
     "P4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
@@ -552,6 +581,8 @@ SAMPLES = {
     "kodcode": (KODCODE, "kodcode", "code", [DOUBLE]),
     "synthetic": (SYNTHETIC, "synthetic", "code", [SCRIPT]),
     "spider": (SPIDER, "spider", "sql", ["```sql\nSELECT count(name) FROM pet\n```"]),
+    "synthetic-math": (SYNTHETIC_MATH, "synthetic", "math", ["\\boxed{x/2}"] * 2),
+    "medqa": (MEDQA, "multiple-choice", "choice", ["The answer is (D)."]),
     "mmlu-pro": (MMLU_PRO, "multiple-choice", "choice", ["The answer is (I)."]),
     "mmlu": (MMLU, "multiple-choice", "choice", ["The answer is (C)."]),
     "aime": (AIME, "competition", "math", ["So it is \\boxed{9}."]),

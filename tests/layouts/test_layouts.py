@@ -14,7 +14,7 @@ NAMES = (
     *("mbpp", "mbpp-sanitized", "spider", "bird", "mmlu-pro", "mmlu", "arc", "gpqa", "geometry3k"),
     *("aime", "olympiad", "search-r1", "flash-rag", "nq-open", "hotpot-qa", "trivia-qa", "squad"),
     *("ifeval", "rlvr-ifeval", "rlvr-gsm", "humaneval", "leetcode", "apps", "code-contests"),
-    *("livecodebench", "kodcode", "synthetic"),
+    *("livecodebench", "kodcode", "synthetic", "synthetic-math", "medqa"),
 )
 
 
