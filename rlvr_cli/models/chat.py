@@ -201,14 +201,14 @@ class Encoder:
             )
 
     def _in_template(self, name: str, turns: list[Message]) -> str:
-        given = dict(self._kwargs)
+        given, template = dict(self._kwargs), self._chat
         if self._wants_parts:
             turns = [turn | {"content": _as_parts(turn["content"])} for turn in turns]
         if self._writes_date and not self._as_before:
-            given["strftime_now"] = prompt_options.clock(given.get("strftime_now", DATE))
+            template = prompt_options.clock(given.pop("strftime_now", DATE)) + template
         try:
             text: str = self._tokenizer.apply_chat_template(
-                turns, chat_template=self._chat, add_generation_prompt=True, tokenize=False, **given
+                turns, chat_template=template, add_generation_prompt=True, tokenize=False, **given
             )
         except Exception as error:  # a template may raise anything, and refuses turns so
             roles = ", ".join(turn["role"] for turn in turns)

@@ -8,7 +8,6 @@ import datetime
 import functools
 import json
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,15 @@ from rlvr_cli.models import stops
 from rlvr_cli.specs import grammar, option_types
 
 DATE = "2024-07-26"  # the one that Llama's own templates write where there is no clock
+_DIRECTIVES = [*(f"%-{code}" for code in "dmyjHIMS"),
+               *(f"%{code}" for code in "aAbBcdDeFGhHIjmMnpRSTuUVwWxXyYzZ%")]  # fmt: skip
+# Its last line feed is dropped by transformers, and the template begins a line as it would alone.
+_CLOCK = """\
+{%% macro strftime_now(format) %%}{%% set said = namespace(text=format) %%}\
+{%% for code, value in %s.items() %%}\
+{%% set said.text = said.text.replace(code, value) %%}{%% endfor %%}\
+{{ said.text }}{%% endmacro %%}
+"""
 _RESERVED = (
     "messages", "conversation", "add_generation_prompt", "continue_final_message", "tokenize",
     "return_dict", "chat_template", "padding", "truncation", "max_length", "return_tensors",
@@ -217,8 +225,11 @@ def check(options: RolloutOptions, chat_template: str, kwargs: dict[str, Any]) -
         clock(kwargs["strftime_now"])
 
 
-def clock(date: Any) -> Callable[[str], str]:
-    """A template's `strftime_now` on a day that does not change."""
+def clock(date: Any) -> str:
+    """Jinja that defines `strftime_now` before a template, for a day that does not change.
+
+    A macro: newer releases of transformers turn a function that is given to a template to text.
+    """
     try:
         day = datetime.datetime.fromisoformat(str(date))
     except ValueError:
@@ -226,4 +237,5 @@ def clock(date: Any) -> Callable[[str], str]:
             f"--chat-template-kwargs sets strftime_now to `{date}`",
             f"write a date, as in --chat-template-kwargs strftime_now={DATE}",
         ) from None
-    return day.strftime
+    written = {code: day.strftime(code) for code in _DIRECTIVES}
+    return _CLOCK % json.dumps(written)

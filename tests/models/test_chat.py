@@ -143,6 +143,14 @@ def test_a_date_in_a_template_is_the_same_on_every_day():
         seen(LIKE_LLAMA, "1+1?", chat_template_kwargs="strftime_now=monday")
 
 
+def test_a_date_is_written_in_any_form_and_nothing_else_of_the_template_changes():
+    template = (
+        "\n  {% set form = '%A %-d %B, %Y' %}\n{{ strftime_now(form) }}|{{ messages[0].content }}"
+    )
+    kwargs = {"chat_template_kwargs": "strftime_now=2025-03-01"}
+    assert seen(template, "1+1?", **kwargs) == "\nSaturday 1 March, 2025|1+1?"
+
+
 def test_what_a_template_refuses_is_said_in_its_words_with_the_turns():
     assert seen(LIKE_GEMMA, "1+1?") == seen(PLAIN, "1+1?")
     with pytest.raises(DataError, match="turns are system, user: System role not supp") as refused:
