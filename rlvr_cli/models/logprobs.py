@@ -5,12 +5,14 @@ K top-k.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.kernels import dispatch
@@ -74,22 +76,22 @@ def recomputing(model: Any, wanted: bool) -> Iterator[None]:
         return
     from transformers.modeling_layers import GradientCheckpointingLayer
 
-    enable, disable = _switches(model)
-    enable({"use_reentrant": False})
     layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
-    for layer in layers:
-        layer.training = True  # only of the layer itself: its dropouts stay off
+    if not layers:
+        raise UsageError(
+            f"{type(model).__name__} has no layers that compute their activations again",
+            "leave --recompute-activations out",
+        )
+    dropouts = [{k: v for k, v in vars(layer).items() if "dropout" in k} for layer in layers]
+    for layer, dropout in zip(layers, dropouts, strict=True):
+        layer._gradient_checkpointing_func = functools.partial(checkpoint, use_reentrant=False)
+        # A layer recomputes in training mode alone; the modules in it stay in evaluation mode.
+        layer.gradient_checkpointing = layer.training = True
+        vars(layer).update(dict.fromkeys(dropout, 0.0))
     yield
-    for layer in layers:
-        layer.training = False
-    disable()
-
-
-def _switches(model: Any) -> tuple[Callable[[dict[str, Any]], None], Callable[[], None]]:
-    """What has a model recompute activations and what ends that, as this transformers calls it."""
-    if hasattr(model, "activation_checkpointing_enable"):  # in newer releases
-        return model.activation_checkpointing_enable, model.activation_checkpointing_disable
-    return model.gradient_checkpointing_enable, model.gradient_checkpointing_disable
+    for layer, dropout in zip(layers, dropouts, strict=True):
+        layer.gradient_checkpointing = layer.training = False
+        vars(layer).update(dropout)
 
 
 def completion_stats(

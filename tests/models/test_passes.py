@@ -1,5 +1,7 @@
 """Packed and padded rows through a model, and which models can be given packed ones."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -74,6 +76,28 @@ def test_a_pass_that_recomputes_activations_is_packed_there_too():
     torch.testing.assert_close(*results, atol=0, rtol=0)
 
 
+@pytest.mark.parametrize("kind", ["qwen2", "opt", "biogpt"])  # the last two drop out by default
+def test_activations_that_are_computed_again_change_no_gradient_and_leave_the_model_as_it_was(
+    kind,
+):
+    model, results = random(kind), []
+    dropouts = [getattr(module, "dropout", None) for module in model.modules()]
+    for wanted in (False, True):
+        with logprobs.recomputing(model, wanted), warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)
+            stats = logprobs.completion_stats(model, rows(), temperature=1.0)
+            results.append(torch.autograd.grad(weighed(stats), list(model.parameters())))
+    torch.testing.assert_close(*results, atol=0, rtol=0)
+    assert dropouts == [getattr(module, "dropout", None) for module in model.modules()]
+    assert not any(module.training for module in model.modules())
+
+
+def test_a_model_that_cannot_compute_its_activations_again_is_refused():
+    model = random("ctrl", n_layer=1, dff=8)
+    with pytest.raises(UsageError, match="CTRLLMHeadModel has no layers"):
+        logprobs.recomputing(model, True).__enter__()
+
+
 @pytest.mark.parametrize(
     "kind", ["qwen2", "qwen3", "llama", "gpt2", "qwen2_moe", "qwen3_moe", "lfm2"]
 )
@@ -83,13 +107,26 @@ def test_models_whose_tokens_see_their_own_row_alone_may_be_packed(kind):
 
 @pytest.mark.parametrize(
     "kind",
-    ["bloom", "falcon", "mamba", "qwen3_next", "jamba", "stablelm", "mistral", "gemma2", "gpt_oss"],
+    ["bloom", "mamba", "qwen3_next", "jamba", "stablelm", "mistral", "gemma2", "gpt_oss"],
 )
 def test_models_that_would_mix_packed_rows_are_known(kind):
     model = random(kind)
     assert not passes.keeps_rows_apart(model)
     with pytest.raises(UsageError, match="cannot be given packed rows"):
         passes.chosen(model, 512, torch.float32, "true", "auto")
+
+
+def test_falcon_is_packed_only_where_this_transformers_keeps_its_rows_apart():
+    """Newer releases do, by the positions, which begin again with each row."""
+    model = random("falcon")
+    if not passes.keeps_rows_apart(model):
+        with pytest.raises(UsageError, match="cannot be given packed rows"):
+            passes.chosen(model, 512, torch.float32, "true", "auto")
+        return
+    padded = logprobs.completion_stats(model, rows(), temperature=0.8)
+    with passes.Pass(model, True, False, 512).here():
+        packed = logprobs.completion_stats(model, rows(), temperature=0.8, packed=0)
+    torch.testing.assert_close(packed.logp_BT, padded.logp_BT, atol=1e-5, rtol=1e-5)
 
 
 def test_a_sink_and_a_cap_are_seen_though_no_option_names_them(monkeypatch):
