@@ -12,6 +12,8 @@ from typing import Any
 from rlvr_cli.errors import Advice, DataError, UserError, first_line
 from rlvr_cli.models import images, lm_head, pretrained, processors
 
+_ROUNDING = 0.01  # more than rounding gives between states of two and of three tokens
+
 
 def load(path: Path, name: str, decodable: int, device: Any, processor: Any = None) -> Any:
     """The causal language model of a directory, in float32 and evaluation mode.
@@ -69,25 +71,40 @@ def _warn_slower(name: str) -> None:
 
 
 def _check_head(model: Any, path: Path, decodable: int) -> None:
-    """Refuses a model whose logits are NaN, or not those that `lm_head` computes."""
+    """Refuses a model whose logits are NaN, or not those that `lm_head` computes.
+
+    And one whose tokens see those after them: it predicts nothing, and rows are padded there.
+    """
     import torch
 
     token_ids = torch.tensor([[0, 1]], device=model.device)
+    longer_ids = torch.tensor([[0, 1, 1]], device=model.device)
     with torch.no_grad():
         logits = model(token_ids).logits[..., :decodable]
-        hidden = model.base_model(token_ids).last_hidden_state
+        hidden = getattr(model.base_model(token_ids), "last_hidden_state", None)
+        if hidden is None:  # as of Llama4ForCausalLM, which takes itself for its base
+            raise _unsupported(path)
         by_head = lm_head.of(model).logits(hidden)[..., :decodable]
+        longer = model.base_model(longer_ids).last_hidden_state[:, :2]
     if not logits.isfinite().all():
         raise DataError(
             f"`{path}` gives logits that are NaN or infinite: its weights are damaged",
             "copy the model again, or go back to an earlier checkpoint",
         )
     if not torch.allclose(logits, by_head, rtol=1e-4, atol=1e-4):
+        raise _unsupported(path)
+    if (longer - hidden).abs().max() > _ROUNDING * hidden.abs().max():
         raise UserError(
-            f"`{path}` computes its logits in a way that rlvr does not support",
-            "choose a model whose logits are its hidden state times its output head, scaled or "
-            "capped",
+            f"`{path}` is a {type(model).__name__} whose tokens see those after them",
+            "choose a causal language model, or set is_decoder in its config.json if it is one",
         )
+
+
+def _unsupported(path: Path) -> UserError:
+    return UserError(
+        f"`{path}` computes its logits in a way that rlvr does not support",
+        "choose a model whose logits are its hidden state times its output head, scaled or capped",
+    )
 
 
 def _mask(model: Any, path: Path, decodable: int) -> None:

@@ -24,6 +24,8 @@ BASE = "base.json"
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _ALL = UpdateOptions.lora_targets
 _NAME = "default"  # peft's own
+# Kernels of these read the weight of `out_proj` itself, so peft refuses adapters there.
+_MAMBA = ("mamba", "mamba2", "falcon_mamba", "falcon_h1", "nemotron_h")
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def inject(model: Any, options: UpdateOptions, seed: int, *, reads_images: bool 
         r=options.lora_rank,
         lora_alpha=_alpha(options),
         target_modules=_targets(model, options.lora_targets, of_language=excludes),
-        exclude_modules=vision_part.pattern(model) if excludes else None,
+        exclude_modules=vision_part.pattern(model) if excludes else _not_adapted(model, options),
         lora_dropout=0.0,
         task_type="CAUSAL_LM",
     )
@@ -104,6 +106,7 @@ def inject(model: Any, options: UpdateOptions, seed: int, *, reads_images: bool 
             f"--lora-targets is {options.lora_targets}: {str(error).partition(chr(10))[0][:200]}",
             f"name linear modules, or leave it out for {_ALL}",
         ) from error
+    _try_out(model, options)
     adapted = {".experts." in name for name, _ in _trained(model)}
     has_experts = any(".experts." in name for name, _ in model.named_parameters())
     if has_experts and options.lora_targets == _ALL and True not in adapted:
@@ -175,6 +178,21 @@ def _inject(model: Any, config: Any, seed: int) -> None:
     model.eval()
 
 
+def _try_out(model: Any, options: UpdateOptions) -> None:
+    """Refuses adapters that a model's code cannot be run with, as those of some routers."""
+    import torch
+
+    try:
+        with torch.no_grad():
+            model(torch.tensor([[0, 1]], device=model.device), use_cache=False)
+    except (AttributeError, TypeError, ValueError, RuntimeError) as error:
+        raise UsageError(
+            f"--lora-targets is {options.lora_targets}: {type(model).__name__} cannot be run with "
+            f"such adapters: {str(error).partition(chr(10))[0][:200]}",
+            "name modules, as in --lora-targets q_proj,k_proj,v_proj,o_proj",
+        ) from error
+
+
 @functools.cache
 def _warn_of_experts(kind: str) -> None:
     warnings.warn(
@@ -223,6 +241,12 @@ def _linear(model: Any) -> list[str]:
 
     linear = (n for n, module in model.named_modules() if isinstance(module, torch.nn.Linear))
     return sorted({name.rpartition(".")[2] for name in linear})
+
+
+def _not_adapted(model: Any, options: UpdateOptions) -> list[str] | None:
+    """The modules that peft refuses among all linear ones, None of most models."""
+    is_mamba = model.config.model_type in _MAMBA and options.lora_targets == _ALL
+    return ["out_proj"] if is_mamba else None
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -80,6 +80,7 @@ def test_200_000_draws_are_as_frequent_as_the_exact_softmax_says(temperature, mu
     np.testing.assert_allclose(drawn.policy_logp_B, logp_V[drawn.token_B], atol=1e-5)
 
 
+@pytest.mark.filterwarnings("error::FutureWarning")
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize("min_prob", [0.0, 0.2])
 def test_both_log_probs_are_those_of_the_models_own_forward_passes(loaded, memory, name, min_prob):

@@ -126,6 +126,22 @@ class Decoder:
             cache.move(source_R, row_R, length)
 
 
+@torch.no_grad()
+def decoded(model: Any, texts: list[list[int]], steps: int) -> Tensor:
+    """The logits [B, T, V] before each of the last `steps` tokens of texts, decoded eagerly."""
+    decoder = Decoder(model, len(texts), max(map(len, texts)))
+    first = [text[: len(text) - steps] for text in texts]
+    logits = []
+    with attending(model):
+        decoder.prefill([text[:-1] for text in first], list(range(len(texts))))
+        for step in range(steps):
+            place = [len(prompt) - 1 + step for prompt in first]
+            token = [text[at] for text, at in zip(texts, place, strict=True)]
+            token_B, position_B = (to_device(value, decoder.device) for value in (token, place))
+            logits.append(decoder.logits(token_B, position_B))
+    return torch.stack(logits, 1)
+
+
 def to_device(
     values: Sequence[Any], device: torch.device, dtype: torch.dtype = torch.int64
 ) -> Tensor:

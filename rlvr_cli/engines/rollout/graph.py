@@ -7,6 +7,7 @@ Without a GPU the same steps run one by one.
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,11 +19,13 @@ from rlvr_cli.protocols import Completion, Request, SamplingParams
 from rlvr_cli.runtime import device, later
 
 if TYPE_CHECKING:
-    from rlvr_cli.engines.rollout import _batch, _decoder
+    from rlvr_cli.engines.rollout import _attend, _batch, _decoder, _probe
     from rlvr_cli.models import compiled_layers, logprobs
 else:
+    _attend = later.Later("rlvr_cli.engines.rollout._attend")
     _batch = later.Later("rlvr_cli.engines.rollout._batch")
     _decoder = later.Later("rlvr_cli.engines.rollout._decoder")
+    _probe = later.Later("rlvr_cli.engines.rollout._probe")
     compiled_layers = later.Later("rlvr_cli.models.compiled_layers")
     logprobs = later.Later("rlvr_cli.models.logprobs")
 
@@ -108,6 +111,7 @@ class GraphEngine:
         self._noise, self._merge, self._deterministic = noise, merge, deterministic
         self.coded = cache == "int8"
         self.supports_continuous_batching = loaded.model.device.type == "cuda"
+        self._is_checked = False
 
     def generate(
         self,
@@ -155,12 +159,22 @@ class GraphEngine:
             )
             for model in models
         ]  # fmt: skip
+        self._check(models)
         ends = self._loaded.eos_ids
         stop = stops.StopStrings(self._loaded.tokenizer, sampling.stop)
         return _batch.ContinuousBatch(
             decoders, rows, sampling, ends, width,
             least=least, stop=stop, noise=self._noise,
         )  # fmt: skip
+
+    @later.no_grad
+    def _check(self, models: list[Any]) -> None:
+        """Once, whether the models decode to what their own forward passes give."""
+        texts = [] if self._is_checked else _probe.texts(self._loaded)
+        for model in models if texts else ():
+            decode = functools.partial(_decoder.decoded, model, texts, _probe.STEPS)
+            _probe.check(model, texts, decode, "graph", _attend.INSTEAD)
+        self._is_checked = True
 
     def _fuses(self, model: Any) -> bool:
         """The option; if it is auto, whether the model is on a GPU and has layers to compile."""

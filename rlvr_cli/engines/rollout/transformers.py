@@ -6,6 +6,8 @@ as one CUDA graph. Shapes are rounded up there, since each new shape is compiled
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
     import transformers
     from torch import Tensor
 
+    from rlvr_cli.engines.rollout import _probe
     from rlvr_cli.kernels import dispatch, reference
     from rlvr_cli.models import images, logprobs
 else:
+    _probe = later.Later("rlvr_cli.engines.rollout._probe")
     transformers = later.Later("transformers")
     dispatch = later.Later("rlvr_cli.kernels.dispatch")
     reference = later.Later("rlvr_cli.kernels.reference")
@@ -49,14 +53,46 @@ class TransformersEngine:
         self, loaded: Loaded, batch_size: int = BATCH_SIZE, *, memory_model: Loaded | None = None
     ) -> None:
         self._loaded, self._memory_model = loaded, memory_model
-        self._batch_size = batch_size
+        self._batch_size, self._is_checked = batch_size, False
 
     def generate(
         self, requests: list[Request], sampling: SamplingParams
     ) -> Iterator[tuple[int, Completion]]:
+        if requests and not self._is_checked:
+            self._check()
         for start in range(0, len(requests), self._batch_size):
             batch = requests[start : start + self._batch_size]
             yield from enumerate(self._batch(batch, sampling), start)
+
+    @later.no_grad
+    def _check(self) -> None:
+        """Once, whether padded prompts and a cache give what a forward pass gives."""
+        model, texts = self._loaded.model, _probe.texts(self._loaded)
+        if self._batch_size == 1:  # then no prompt is padded
+            texts = texts[-1:]
+            hint = "sample with --engine vllm, or with another model"
+        else:
+            hint = "sample with --engine transformers:batch_size=1, which pads no prompt"
+        decode = functools.partial(self._decoded, texts)
+        _probe.check(model, texts, decode, "transformers", hint)
+        self._is_checked = True
+
+    def _decoded(self, texts: list[list[int]]) -> Tensor:
+        """The logits [B, T, V] before each of the last tokens of texts, by `generate`."""
+        model, steps = self._loaded.model, _probe.STEPS
+        requests = [Request(text[:-steps], 0) for text in texts]
+        device = next(model.parameters()).device
+        input_BS, attention_BS = _padded(requests, self._loaded.pad_id, 1, device)
+        following = _Following(torch.tensor([text[-steps:] for text in texts], device=device))
+        model.generate(
+            input_BS,
+            attention_mask=attention_BS.long(),
+            generation_config=transformers.GenerationConfig(
+                do_sample=False, max_new_tokens=steps, pad_token_id=self._loaded.pad_id
+            ),
+            logits_processor=transformers.LogitsProcessorList([following]),
+        )
+        return torch.stack(following.logits, 1)
 
     @later.no_grad
     def _batch(self, requests: list[Request], sampling: SamplingParams) -> list[Completion]:
@@ -146,12 +182,28 @@ class StopCriterion:
         return torch.tensor(ended, device=input_ids.device)
 
 
+class _Following:
+    """A logits processor: the next tokens are given ones [B, T], and it keeps the logits."""
+
+    def __init__(self, token_BT: Tensor) -> None:
+        self._token_BT = token_BT
+        self.logits: list[Tensor] = []
+
+    def __call__(self, input_ids: Any, scores: Tensor) -> Tensor:
+        token_B1 = self._token_BT[:, len(self.logits), None]
+        self.logits.append(scores)
+        return torch.full_like(scores, -torch.inf).scatter(-1, token_B1, 0.0)
+
+
 class MemoryLogits:
     """The memory model's logits along a batch, whose prompts are padded at the left."""
 
     def __init__(self, model: Any, attention_BS: Tensor) -> None:
         self._model, self._attention_BS = model, attention_BS.long()
         self._cache = transformers.DynamicCache(config=model.config)
+        # what releases of transformers call the cache; `past_key_values` is the older name
+        names = inspect.signature(model.forward).parameters
+        self._given = {"cache" if "cache" in names else "past_key_values": self._cache}
 
     def logits(self, input_BS: Tensor) -> Tensor:
         """The logits of the next token [B, V], given all tokens so far."""
@@ -164,8 +216,8 @@ class MemoryLogits:
             input_BS[:, seen:],
             attention_mask=self._attention_BS,
             position_ids=position_BS[:, seen:],
-            past_key_values=self._cache,
             logits_to_keep=1,
+            **self._given,
         ).logits
         return logits_BSV[:, -1]
 

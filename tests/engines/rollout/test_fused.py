@@ -35,6 +35,8 @@ def random(loaded, config, dtype=torch.float32):
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(torch.randn_like(weight) * 0.2)
+    if getattr(config, "attn_logit_softcapping", None):
+        model.set_attn_implementation("eager")  # sdpa leaves the cap of scores out
     return dataclasses.replace(loaded, model=model, eos_ids=(-1,))
 
 

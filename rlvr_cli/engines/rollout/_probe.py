@@ -1,0 +1,66 @@
+"""Whether an engine decodes a model right: a few tokens, before any is sampled.
+
+Decoding pads prompts, keeps keys and values or other states, and may replace the attention. Some
+models of transformers ignore the padding, or keep a state of another kind, and then give plausible
+but wrong log-probs. So what an engine makes of two short texts is compared with the model's own
+forward pass of each.
+
+Shapes: B texts, T decoded tokens, S tokens of a text, V vocabulary.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlvr_cli.errors import UsageError
+from rlvr_cli.kernels import dispatch
+from rlvr_cli.models.policy import Loaded
+
+_TEXT = "The sum of 12 and 34 is 46, and their product is 408."
+_PROMPTS, STEPS = (2, 37), 3  # tokens of the texts before those that are decoded, and of those
+_DISTANCE = {torch.float32: 0.002}  # the most that rounding explains; with halves much more:
+_OF_HALVES = 0.2
+
+
+def texts(loaded: Loaded) -> list[list[int]]:
+    """Token ids of two texts, each a prompt of its own length and `STEPS` tokens that follow."""
+    token_ids = loaded.tokenizer(_TEXT, add_special_tokens=False)["input_ids"] or [0]
+    token_ids = token_ids * (1 + (max(_PROMPTS) + STEPS) // len(token_ids))
+    return [token_ids[: min(prompt + STEPS, loaded.context)] for prompt in _PROMPTS]
+
+
+def check(
+    model: Any, texts: list[list[int]], decode: Callable[[], Tensor], engine: str, hint: str
+) -> None:
+    """Refuses a model if the logits [B, T, V] that `decode` gives of the texts are not its own.
+
+    They are those before each of the last T tokens of each text. Their distance is the total
+    variation, half the sum of the differences between probabilities, in the mean of all tokens:
+
+        1/2 sum_v |p(v) - q(v)|
+    """
+    try:
+        decoded_BTV = decode()
+    except dispatch.Unsupported:
+        raise
+    except (TypeError, ValueError, RuntimeError) as error:
+        why = f"its code fails there ({type(error).__name__})"
+        raise UsageError(_refusal(model, engine, why), hint) from error
+    steps = decoded_BTV.shape[1]
+    device = next(model.parameters()).device
+    own_BTV = torch.stack([
+        model(torch.tensor([text], device=device), use_cache=False).logits[0, -steps - 1 : -1]
+        for text in texts
+    ])  # fmt: skip
+    size = min(own_BTV.shape[-1], decoded_BTV.shape[-1])
+    p_BTV, q_BTV = (v[..., :size].float().softmax(-1) for v in (own_BTV, decoded_BTV))
+    distance = float((p_BTV - q_BTV).abs().sum(-1).mean() / 2)
+    if not distance <= _DISTANCE.get(model.dtype, _OF_HALVES):
+        why = f"its probabilities are not those of its forward pass, by {distance:.1%}"
+        raise UsageError(_refusal(model, engine, why), hint)
+
+
+def _refusal(model: Any, engine: str, why: str) -> str:
+    return f"the {engine} engine cannot decode {type(model).__name__}: {why}"
