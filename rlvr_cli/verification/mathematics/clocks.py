@@ -3,7 +3,9 @@ r"""Times of day, dates, ratios and congruences: `4:30 p.m.`, `2024-01-05`, `1:2
 import re
 from fractions import Fraction
 
-from rlvr_cli.verification.mathematics import numerals, plain
+from rlvr_cli.verification.mathematics import expressions, numerals, plain, shapes
+from rlvr_cli.verification.mathematics.matching import Again
+from rlvr_cli.verification.mathematics.options import Options
 
 _HALF = r"(?:\\(?:text|mathrm)\s*\{)?\s*(?:([ap])\.?\s*(m?)\.?)?\s*\}?"
 CLOCK = re.compile(
@@ -16,6 +18,7 @@ _HOUR = re.compile(
 )
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _RATIO = re.compile(r"[0-9.]+(?:\s*:\s*[0-9.]+){2,}")
+_COLON = re.compile(r"\s*:\s*")
 _CONGRUENCE = re.compile(
     r"(?:.*\\equiv\s*)?(-?[0-9]+)\s*(?:\\pmod\s*\{?\s*([0-9]+)\s*\}?"
     r"|\\text\s*\{\s*\(mod\s*([0-9]+)\)\s*\}|\(?\s*(?:\\mod|\\(?:text|mathrm)\s*\{\s*\(?mod\s*\}|mod(?![a-z]))\s*\{?\s*([0-9]+)\s*\}?\s*\)?)"
@@ -67,6 +70,19 @@ def _equal_ratios(gold: str, answer: str) -> bool | None:
     if len(left) != len(right):
         return False
     return all(a * right[0] == b * left[0] for a, b in zip(left, right, strict=True))
+
+
+def equal_ratios(gold: str, answer: str, options: Options, again: Again) -> bool | None:
+    r"""Whether two ratios of expressions are the same: `1:\sqrt3:2`; None if none is one."""
+    sides = [shapes.parted(text, _COLON) for text in (gold, answer)]
+    are_ratios = [len(s) > 1 and all(map(expressions.is_read, s)) for s in sides]
+    if not all(are_ratios):
+        return None
+    left, right = sides
+    return len(left) == len(right) and all(
+        again(rf"({a})\cdot ({right[0]})", rf"({b})\cdot ({left[0]})")
+        for a, b in zip(left[1:], right[1:], strict=True)
+    )
 
 
 def _equal_times(gold: str, answer: str) -> bool | None:

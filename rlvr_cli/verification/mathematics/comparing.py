@@ -32,6 +32,8 @@ def equal(gold: str, answer: str, options: Options, depth: int = 0) -> bool:
         return True
     if depth > _DEEPEST:
         return False
+    if (figures := words.named(gold)) and figures == words.named(answer):
+        return True
     gold, answer = map(shapes.without_idle_brackets, (gold, answer))
     in_words = words.equal(gold, answer)
     if in_words is not None:
@@ -39,6 +41,8 @@ def equal(gold: str, answer: str, options: Options, depth: int = 0) -> bool:
     if words.same_option(gold, answer):
         return True
     gold, answer = _rewritten(gold, answer)
+    if renamed := trailers.constants_of(gold, answer):
+        return any(equal(gold, text, options, depth + 1) for text in renamed)
     if {plain.squeezed(gold), plain.squeezed(answer)} == _EMPTY_AND_ITS_SET:
         return False
     golds, answers = map(_sides_of_approximation, (gold, answer))
@@ -59,8 +63,15 @@ def equal(gold: str, answer: str, options: Options, depth: int = 0) -> bool:
         return False
     gold, answer = value, trailers.in_letters_of(gold, value, answer, other)
     again = _again(options, depth)
-    for decide in (_equal_in_base, tabular.equal_cases, tabular.equal_matrices, _equal_regions,
-                   lists.equal, labelled.equal):  # fmt: skip
+    for decide in (
+        _equal_in_base,
+        clocks.equal_ratios,
+        tabular.equal_cases,
+        tabular.equal_matrices,
+        _equal_regions,
+        lists.equal,
+        labelled.equal,
+    ):
         decided = decide(gold, answer, options, again)
         if decided is not None:
             return decided

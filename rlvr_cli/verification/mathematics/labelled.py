@@ -46,6 +46,8 @@ def _named_alike(label: str, name: str, value: str) -> tuple[bool, str]:
     """Whether two labels may be those of one thing, and the value of `f(t)` as that of `f(x)`."""
     if label == name:
         return True, value
+    if label.startswith("frac") and name.startswith("frac"):
+        return label[-1] == name[-1], value  # derivatives by one variable
     if len(label) <= 1 and len(name) <= 1:
         return False, value
     ends = [match.start() if (match := _INDEX.search(n)) else len(n) for n in (label, name)]

@@ -25,6 +25,10 @@ _NO_NAME = re.compile(
     r"|false|wrong|minus|negative)\b",
     re.IGNORECASE,
 )
+_OUT_OF = re.compile(
+    r"^(?:\\text\s*\{\s*)?([0-9]{1,6})\s*\}?\s*(?:\\text\s*\{\s*)?\s*(?:out of|in)\s*\}?\s*"
+    r"([0-9]{1,6})\s*\}?$"
+)
 _NAMED = re.compile(r"^([a-zA-Z])\s*\\text\s*\{\s*(?:is|equals|is equal to)\s*\}\s*(?=[-+0-9\\])")
 
 
@@ -41,6 +45,7 @@ def plain(text: str) -> str:
         if math is None and not _MATH.search(inside.partition(r"\text")[0]):
             break
         text = (math[1] or math[2]).strip() if math else inside
+    text = _OUT_OF.sub(r"\\frac{\1}{\2}", text)
     return _NAMED.sub(r"\1=", without_name(text))
 
 

@@ -38,7 +38,10 @@ _MINUTES = re.compile(
     rf"([0-9]+)\s*{_DEGREE}[\s\\,]*([0-9]{{1,2}})\s*{_PRIME}(?!\s*{_PRIME})"
     rf"(?:[\s\\,]*([0-9]{{1,2}})\s*(?:{_PRIME}{_PRIME}|\"))?"
 )
-_OHM = re.compile(r"(?<=[0-9}])[\s\\,]*\\(?:Omega|ohm)\s*$")
+_OHM = re.compile(
+    r"(?<=[0-9}])[\s\\,]*(?:\\(?:text|mathrm)\s*\{\s*(?:([kM])\s*\}\s*\\Omega|([kM])\s*\\Omega\s*\})"
+    r"|\\(?:Omega|ohm))\s*$"
+)
 _MICRO = re.compile(
     r"\\mu\s*(\\(?:mathrm|text)\s*\{)\s*|\\mu\s*(?=[a-zA-Z]{1,3}\s*\})|μ(?=[a-zA-Z])"
 )
@@ -63,7 +66,8 @@ _CURRENCIES = {
 }
 _SIGNED = re.compile(r"^(?:\\text\s*\{\s*)?(?:minus|negative)\s+(?=[0-9\\}])(?:\s*\})?")
 _SAID = re.compile(
-    r"^\\text\s*\{\s*(?:(?:so|thus|therefore|hence),?\s+)?(?:the\s+)?(?:final\s+|correct\s+)?"
+    r"^(?:final )?answer\s*(?:is\b:?|:)\s*(?=\S)"
+    r"|^\\text\s*\{\s*(?:(?:so|thus|therefore|hence),?\s+)?(?:the\s+)?(?:final\s+|correct\s+)?"
     r"(?:answer|result|value|solution)s?\s*(?:is|are|equals|=|:)\s*:?\s*\}\s*(?=\S)",
     re.IGNORECASE,
 )
@@ -176,7 +180,10 @@ def clean(text: str) -> str:
         text = _EMPHASIS.sub(r"\2", text)
     text = macros.plain(text) if "\\" in text or "!" in text else text
     text = _MINUTES.sub(_in_degrees, _CELSIUS.sub(r"^\\circ\\text{\1\2}", text))
-    text = _OHM.sub(r"\\text{ ohm}", _MICRO.sub(lambda m: f"{m[1] or ''}µ", text))
+    text = _OHM.sub(
+        lambda m: rf"\text{{ {m[1] or m[2] or ''}ohm}}",
+        _MICRO.sub(lambda m: f"{m[1] or ''}µ", text),
+    )
     text = _CONSTANT.sub(lambda match: f" {match[1] or match[2]}", text)
     text = _THIN_COMMA.sub(",", _THIN_DIGITS.sub("", _PHANTOM.sub("", text)))
     text = _SIZES.sub("", _BACK.sub("", text))

@@ -17,6 +17,7 @@ from rlvr_cli.verification.mathematics import (
     tabular,
     trailers,
     units,
+    words,
 )
 from rlvr_cli.verification.mathematics.options import Options
 
@@ -26,6 +27,8 @@ def is_readable(text: str, options: Options) -> bool:
     """Whether a cleaned text is of a shape that is compared rather than taken as it is."""
     if not text:
         return False
+    if words.named(text):
+        return True
     text = counting.in_latex(text, "")
     if numerals.number(text) or numerals.in_base(text) or plain.is_words(text):
         return True

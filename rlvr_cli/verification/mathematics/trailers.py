@@ -59,6 +59,27 @@ def in_letters_of(gold: str, value: str, answer: str, other: str) -> str:
     return re.sub(rf"(?<![a-zA-Z\\]){called}(?![a-zA-Z])", name, other)
 
 
+_CONSTANTS = re.compile(r"(?<![a-zA-Z\\])C_\{?([12])\}?(?![0-9])")
+_OTHER_CONSTANTS = re.compile(
+    r"(?<![a-zA-Z\\])(?:([cK])_\{?[12]\}?|[ABab](?![a-zA-Z_(])|[AB](?=[xt]?e\^|[xt](?![a-z])))"
+)
+
+
+def constants_of(gold: str, answer: str) -> list[str]:
+    """The answer with its two constants called as in the gold: `C_1` and `C_2` for `A` and `B`."""
+    if set(_CONSTANTS.findall(gold)) != {"1", "2"} or _CONSTANTS.search(answer):
+        return []
+    names = sorted({match[0] for match in _OTHER_CONSTANTS.finditer(answer)})
+    if len(names) != 2 or any(name in gold for name in names):
+        return []
+    return [_renamed(answer, order) for order in (names, names[::-1])]
+
+
+def _renamed(answer: str, names: list[str]) -> str:
+    places = {name: f"C_{n}" for n, name in enumerate(names, start=1)}
+    return _OTHER_CONSTANTS.sub(lambda match: places[match[0]], answer)
+
+
 def _parameter(text: str, value: str) -> str:
     r"""The letter that a text says is any integer, or that alone is with \pi in `x = 2k\pi`."""
     trailer = text[len(value) :]

@@ -6,7 +6,7 @@ from rlvr_cli.verification.mathematics import numerals, plain
 
 _LIST = re.compile(r"\s*(?:,\s*(?:and\s+)?|;|\band\b)\s*")
 _TUPLE = re.compile(r"\([^()]*,[^()]*\)")
-_ARTICLE = re.compile(r"^(?:an?|the|all)\s+(?!and\b|but\b|except\b)(?=[a-z]{3})")
+_ARTICLE = re.compile(r"^(?:on(?= [a-z]+day$)|an?|the|all)\s+(?!and\b|but\b|except\b)(?=[a-z]{3})")
 _MONTH = re.compile(
     r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec|january|february|march|april|june"
     r"|july|august|september|october|november|december)\b"
@@ -18,11 +18,18 @@ _SAME = {
     "dne": "does not exist", "doesn't exist": "does not exist",
     "it does not exist": "does not exist",
 }  # fmt: skip
+_SENTENCE = re.compile(
+    r"(?:the|it|this|that|these|they|he|she)\b[a-z' ]{0,40}?(?:is|are|was|must be) ([a-z' -]+)"
+)
 _VERDICTS = frozenset(["yes", "no", "true", "false"])
 _REASONED = re.compile(r"(yes|no|true|false)\s*[,.;:(—–-]\s*(.*)", re.DOTALL)
 _DOUBTED = re.compile(
     r"\b(?:yes|no|not|true|false|but|or|if|unless|maybe|perhaps|only|except|however|wait|doubt"
     r"|cannot|wrong|incorrect|sometimes|depends)\b|n['’]t\b|\?"
+)
+_NO_THING = re.compile(
+    r"\b(?:more|less|fewer|least|most|pairs?|couples?|squared|cubed|factorial|halves|point|percent"
+    r"|times|each|th|and|or|not|to|than|of|in|by|over|plus|minus|out|dozens?|tens|hundreds|thousands)\b"
 )
 _OPTION = re.compile(r"\(?([A-J])\)?")
 _WITH_TEXT = re.compile(r"(?:\(([A-J])\)|([A-J])\s?[).:])\s*(\S.*)", re.DOTALL)
@@ -46,7 +53,7 @@ def equal(gold: str, answer: str) -> bool | None:
     if numerals.spelled(words) or numerals.spelled(others):
         return None
     if not (is_words and other):
-        return None
+        return _equal_counted(gold, answer, words, others)
     left, right = (
         sorted(part.strip("() ") for part in _LIST.split(text) if part) for text in (words, others)
     )
@@ -61,6 +68,33 @@ def equal(gold: str, answer: str) -> bool | None:
     ):
         return None  # products of variables
     return False
+
+
+def _equal_counted(gold: str, answer: str, words: str, others: str) -> bool | None:
+    """Whether a number is the one that words count things by, as in "seven days"."""
+    for text, said in ((answer, words), (gold, others)):
+        number = numerals.number(text)
+        head, _, thing = said.rpartition(" ")
+        counted = (
+            numerals.spelled(head) if number and thing and not _NO_THING.search(said) else None
+        )
+        if number and counted:
+            return number.value == counted.value
+    return None
+
+
+_NAMED = re.compile(
+    r"(?:\(?[A-Z][a-z]?(?:_[0-9]+)?\)?(?:_[0-9]+)?)+(?:\^[0-9]*[-+])?"  # H_2O, Ca(OH)_2
+    r"|[A-Z]{2,}\\(?:parallel|perp|cong|sim)[A-Z]{2,}"
+)
+
+
+def named(text: str) -> str:
+    r"""A chemical formula, or figures such as `AB \parallel CD`, without spaces; empty for none."""
+    if "_" not in text and "\\" not in text:
+        return ""
+    bare = re.sub(r"\\(?:text|mathrm|mathit|rm|triangle)(?![a-z])|[\s{}]", "", text)
+    return bare if _NAMED.fullmatch(bare) and not bare.isalnum() else ""
 
 
 def _parts_of_date(date: str) -> list[str]:
@@ -82,6 +116,9 @@ def _folded(text: str) -> str:
     words = plain.unwrapped(text).casefold().strip('()"?! .')
     if words[:1] == words[-1:] == "'":
         words = words.strip("'")
+    said = _SENTENCE.fullmatch(words)
+    if said and not _DOUBTED.search(words.removesuffix(said[1] if said[1] in _VERDICTS else "")):
+        words = said[1]
     words = _ARTICLE.sub("", words)
     return _SAME.get(words, words)
 

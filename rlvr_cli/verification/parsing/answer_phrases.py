@@ -6,7 +6,8 @@ _VERB = r"(?:is|are|equals|was|will be|would be|should be|must be|becomes|comes 
 _MARK = r"[ \t]{0,3}(?:\*\*)?[ \t]{0,3}[:=：]"
 _ENGLISH = (
     r"\b(?:answers?|ans)\b(?:\*\*)?[ \t]{0,3}"
-    rf"(?:(?:(?:to|for|of|in)[ ][^.\n:=$\\]{{1,60}}?[ ])?{_VERB}\b[ \t]{{0,3}}:?|[:=：]|\n)"
+    rf"(?:(?:(?:to|for|of|in)[ ][^.\n:=$\\]{{1,60}}?[ ])?{_VERB}\b[ \t]{{0,3}}:?|[:=：→⇒]|[-=]>"
+    r"|[-—–](?=[ \t][$\\0-9*])|\n)"
     r"|\bans\.(?=[ \t]{1,3}[-−$\\0-9])"
 )
 _OTHERS = (
@@ -85,7 +86,8 @@ _KEYS = [
 _MATH = (("$$", "$$"), (r"\(", r"\)"), (r"\[", r"\]"), ("$", "$"))
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$|\*|<)|[。！？\n]")
 _FILLER = re.compile(
-    r"(?:(?:therefore|thus|then|hence|simply|just|indeed|given by|equal to|exactly|clearly|also|"
+    r"(?:\n[ \t]{0,3}[-•][ \t]+|,?[ \t]?of course\b,?|"
+    r"(?:therefore|thus|then|hence|simply|just|indeed|given by|equal to|exactly|clearly|also|"
     r"probably|likely|most likely|definitely|certainly|obviously|actually|now|"
     r"approximately|about|found to be|donc|also|daher|somit|pues|entonces|por tanto|égale? à|"
     r"igual a|gleich|равен|equals)\b[,:]?|[:：=*_]|\s)+",
@@ -132,6 +134,11 @@ BACK = (
     r"|not\s+(?:right|correct|possible))\b(?!-|\s+to\b)"
 )
 TAKEN_BACK = re.compile(rf"[\s$*.,;)\]}}\\]*{BACK}", re.IGNORECASE)
+CORRECTION = re.compile(
+    r"[\s$*.,;)\]}\\]*(?:(?:but|wait|hmm+|no|oops|actually|sorry|correction)\b[\s,:.!…—–-]*)+"
+    r"(?:(?:it|that)(?:['’]s|\s+(?:is|should\s+be))\s+)?\$?(-?[0-9][0-9,./]*)\$?[.!*\s]*\Z",
+    re.IGNORECASE,
+)  # a text that ends with another number
 _VOID = re.compile(
     rf"(?:\b(?:{VOID_WORDS}"
     r"|(?:might|may|could|would)\s+(?:think|say|claim|guess|believe|argue))|n['’]t)"
@@ -162,6 +169,8 @@ def last(text: str, places: list[int] | None = None) -> str | None:
     for end in reversed(places[-4:]):
         tail = text[end : end + _TAIL]
         tail = _EMPHASIS.sub("", tail) if "</" in tail else tail
+        if text[end - 1] == "\n":
+            tail = "\n" + tail
         tail = tail[match.end() :] if (match := _FILLER.match(tail)) else tail
         if _REMARK.match(tail):
             continue
@@ -171,6 +180,8 @@ def last(text: str, places: list[int] | None = None) -> str | None:
         if instead := _INSTEAD.match(tail):
             tail = tail[instead.end() :]
         stop = _SENTENCE_END.search(tail)
+        if stop and (correction := CORRECTION.match(tail, stop.end())):
+            return correction[1]
         if _NEGATED.match(tail) or (stop and TAKEN_BACK.match(tail, stop.end())):
             return None
         return _answer_of(tail)

@@ -126,6 +126,8 @@ def _after(text: str, box: str) -> str | None:
     last = _boxes(text)[-1]
     if DENIED_BEFORE.search(text[max(0, last.start - 60) : last.start]):
         return None
+    if correction := answer_phrases.CORRECTION.match(text, last.end):
+        return correction[1]
     if _DENIED_BEHIND.match(text, last.end):
         return None
     if _INTEGER.fullmatch(box) and (said := _phrase_behind(text)) and _INTEGER.fullmatch(said):

@@ -12,6 +12,7 @@ from rlvr_cli.verification.parsing.json_equality import Leniency, canonical
 
 _TAG = re.compile(r"<(/?)tool_call>")
 _PYTHON = re.compile(r"\[?\s*[A-Za-z_][\w.]*\(")
+_FENCED = ("python", "py", "tool_code", "tool_call")  # languages of blocks, besides JSON
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
 _MOST_CALLS = 64
 _MOST_PYTHON = 20_000  # characters
@@ -39,7 +40,7 @@ def of_completion(text: str) -> list[Call]:
         if blocks := _blocks(text):
             calls = [call for block in blocks for call in of_value(json_text.read(block))]
         else:
-            text = json_text.candidate(text)
+            text = json_text.candidate(text, _FENCED)
             calls = (
                 _python(text) if _PYTHON.match(text.lstrip()) else of_value(json_text.read(text))
             )

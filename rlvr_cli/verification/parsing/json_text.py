@@ -18,17 +18,17 @@ class NotJson(Exception):
     """Why a text is no JSON that can be read."""
 
 
-def candidate(text: str) -> str:
+def candidate(text: str, languages: tuple[str, ...] = ()) -> str:
     """The part of a completion that is to be JSON.
 
     The last `<answer>`; within it, or the full text, the last block that is fenced as `json`, else
-    the last that is fenced without a language, else all of it.
+    the last that is fenced without a language, else the last in one of `languages`, else all of it.
     """
     if answers := _ANSWER.findall(text):
         text = answers[-1]
     blocks = _FENCE.findall(text) if "```" in text else []
-    for languages in (("json", "jsonc", "json5"), ("",)):
-        named = [block for language, block in blocks if language.lower() in languages]
+    for names in (("json", "jsonc", "json5"), ("",), languages):
+        named = [block for language, block in blocks if language.lower() in names]
         if named:
             return str(named[-1])
     return text

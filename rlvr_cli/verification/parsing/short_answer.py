@@ -10,10 +10,12 @@ from rlvr_cli.verification.parsing import boxed, sentences
 
 _TAG = re.compile(r"<(/?)(answer|finish)>", re.IGNORECASE)
 _PHRASE = re.compile(
-    r"\banswers?\b(?:\*\*|__)?[ \t]{0,3}(?:(?:is|are|was|were)\b[ \t]{0,3}:?|[:=])|^A:",
+    r"\banswers?\b(?:\*\*|__)?[ \t]{0,3}(?:(?:is|are|was|were)\b[ \t]{0,3}:?|[:=])|^A:"
+    r"|(?:答案|答え|正解)(?:是|为|為|は|[:：])[:：]?",
     re.IGNORECASE | re.MULTILINE,
 )
-_EDGES = "*_ \t\n"
+_EDGES = "*_ \t\n。"
+_EMPHASIS = re.compile(r"</?(?:b|strong|em|i|u)>", re.IGNORECASE)
 _TAIL = 2000  # characters after "the answer is" that are read
 
 
@@ -30,6 +32,7 @@ def read(text: str, most_words: int) -> tuple[str | None, str | None]:
     if (box := boxed.last_box(text)) is not None:
         inside = plain.unwrapped(box)
         return (inside, None) if inside else (None, "its box is empty")
+    text = _EMPHASIS.sub("", text) if "</" in text else text
     phrases = list(_PHRASE.finditer(text))
     if phrases and (answer := _after(text[phrases[-1].end() :][:_TAIL])):
         return answer, None

@@ -121,6 +121,13 @@ CALLS = [
         True,
     ),
     ('{"name": "f"}', '<tool_call>\n{"name": "f"}\n</tool_call>', True),
+    ("```python\n[f(x=1)]\n```", '{"name": "f", "arguments": {"x": 1}}', True),
+    ("```python\n[f(x=2)]\n```", '{"name": "f", "arguments": {"x": 1}}', False),
+    (
+        '```python\n[f(x=2)]\n```\n```json\n{"name": "f"}\n```',
+        '{"name": "f"}',
+        True,
+    ),
     ('[{"name": "f"}, {"name": "f"}]', '[{"name": "f"}]', False),
     ('[{"name": "f"}]', '[{"name": "f"}, {"name": "f"}]', False),
     ('{"name": "area", "arguments": {"base": 10, "height": 5.5}}', AREA, True),

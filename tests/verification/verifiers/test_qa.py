@@ -75,6 +75,8 @@ READ = [
     ("\\boxed{}", None, "its box is empty"),
     ("The answer is St. Louis. It lies on the Mississippi.", "St. Louis", None),
     ("**Answer:** Paris", "Paris", None),
+    ("The answer is: <b>Paris</b>", "Paris", None),
+    ("所以答案是巴黎。", "巴黎", None),
     ("Final answer:\n\n**Paris**\n\nI hope this helps.", "Paris", None),
     ("Q: where?\nA: Paris\n", "Paris", None),
     ("The answer is George W. Bush.", "George W. Bush", None),
