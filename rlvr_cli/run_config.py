@@ -115,8 +115,15 @@ def _merge(
 def _read(path: Path) -> dict[str, dict[str, Any]]:
     try:
         raw = tomllib.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"cannot read `{path}`: {error}", "see `rlvr train --help`") from error
+    except OSError as error:
+        raise UsageError(
+            f"cannot read `{path}`: {error.strerror}",
+            "`rlvr init` writes such a file; without --config there are defaults",
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"`{path}` is not TOML: {error}", "write it as `rlvr init` does, or a run's config.toml"
+        ) from error
     tables = {}
     known: dict[str, Any] = {f.name.replace("_", "-"): type(f.default) for f in fields(RunConfig)}
     for table, values in raw.items():

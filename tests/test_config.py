@@ -71,8 +71,12 @@ def test_a_name_that_leads_nowhere_is_refused(refused, toml, tmp_path, text, cod
     assert not (tmp_path / "r" / "steps").exists()
 
 
-def test_a_missing_file_is_named(refused):
-    assert "nope.toml" in refused(2, "train", "--config", "nope.toml", "--dry-run")
+def test_a_file_that_is_missing_or_no_toml_is_named(refused, toml):
+    said = refused(2, "train", "--config", "nope.toml", "--dry-run")
+    assert "cannot read `nope.toml`: No such file or directory" in said
+    assert "hint: `rlvr init` writes such a file" in said
+    said = refused(2, "train", "--config", toml("{}"), "--dry-run")
+    assert "is not TOML: " in said and "write it as `rlvr init` does" in said
 
 
 def test_flags_go_before_the_file_and_the_file_before_the_defaults(rlvr, toml):

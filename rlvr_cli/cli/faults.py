@@ -52,9 +52,20 @@ def explained(error: BaseException) -> UserError | None:
 
 def _of_system(error: OSError) -> UserError:
     where = ": ".join(f"`{os.fsdecode(n)}`" for n in (error.filename, error.filename2) if _named(n))
+    if error.errno == errno.ENOENT and not where and _is_nowhere():
+        return UserError("the folder that this shell is in was removed", "`cd` to another one")
     what = error.strerror or str(error) or type(error).__name__
     advice = _ADVICE.get(error.errno or 0, _DEBUG)
     return UserError(f"{where}: {what}" if where else f"{type(error).__name__}: {what}", advice)
+
+
+def _is_nowhere() -> bool:
+    """Whether the working directory is gone."""
+    try:
+        os.getcwd()
+    except OSError:
+        return True
+    return False
 
 
 def _named(name: object) -> bool:

@@ -182,8 +182,8 @@ def _say_end(out: Path, steps: int, records: list[dict[str, Any]], seconds: floa
     if done < steps:
         console.say(f"train: stopped after step {done} of {steps}")
     elif not trained:
-        all_steps = plural.of(steps, "step")
-        console.say(f"train: nothing left to do, `{out}` already has all {all_steps}")
+        has = f"all {plural.of(steps, 'step')}" if done == steps else f"{done} steps, not {steps}"
+        console.say(f"train: nothing left to do, `{out}` already has {has}")
     else:
         console.say(f"train: {plural.of(len(trained), 'step')} in {seconds:.1f} s")
         if not any(record.get("tokens") for record in trained):
@@ -265,7 +265,9 @@ class _PlainLines:
             console.say(_evaluation_line(record))
         if time.monotonic() - self._printed > 5 or record["step"] == self._steps:
             self._printed = time.monotonic()
-            console.say(f"step {record['step']} of {self._steps}: {_figures(record)}")
+            console.say(
+                f"step {record['step']} of {max(record['step'], self._steps)}: {_figures(record)}"
+            )
 
 
 def _figures(record: dict[str, Any]) -> str:

@@ -99,6 +99,8 @@ class RunDirectory:
         run stores a spec in full if its defaults were others in an earlier version.
         """
         before = self.begun()
+        if not before:
+            run_folders.refuse_place(self.path)
         tables, changes = {}, []
         for table, options in vars(config).items():
             stored = earlier(type(options)) | before.get(table, {}) if before else {}

@@ -5,21 +5,39 @@ desktop) are not steps, and nothing here reads, changes or removes them.
 """
 
 import re
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.errors import DataError
+from rlvr_cli.errors import DataError, UsageError
 from rlvr_cli.storage import atomic, manifest
 from rlvr_cli.storage.manifest import MANIFEST
 
 CONFIG, KEPT = "config.toml", "_run.json"
+_OF_A_RUN = ("steps", "eval", "prompts", "memory-model")
 _NAME = re.compile(r"[0-9]{6}|[1-9][0-9]{6,17}")
 
 
 def is_run(path: Path) -> bool:
     """Whether this is a run of train; what it was begun with may be damaged."""
     return any((path / name).exists() for name in (CONFIG, KEPT)) and not (path / MANIFEST).exists()
+
+
+def refuse_place(path: Path) -> None:
+    """An error for a place where no run can begin: a part of a run, a stage's or a model's."""
+    absolute = path.absolute()
+    for run in absolute.parents:
+        if (run / KEPT).exists() and absolute.relative_to(run).parts[0] in _OF_A_RUN:
+            above = len(absolute.parts) - len(run.parts)
+            known = path.parents[above - 1] if above <= len(path.parents) else run
+            raise UsageError(
+                f"`{path}` is a part of the run `{known}`",
+                f"resume that with `--out {shlex.quote(str(known))}`, or name another place",
+            )
+    what = "a directory of a stage" if (path / MANIFEST).exists() else "a model"
+    if (path / MANIFEST).exists() or (path / "config.json").exists():
+        raise UsageError(f"`{path}` holds {what}, and no run", "name another place with --out")
 
 
 def kept(run: Path) -> tuple[str, dict[str, str]] | None:

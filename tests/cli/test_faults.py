@@ -55,3 +55,12 @@ def test_a_verifier_that_is_no_text_is_refused(refused, jsonl):
 @pytest.mark.parametrize("value", ["1e400", "inf", "nan"])
 def test_an_option_that_is_no_finite_number_is_refused(refused, value):
     assert "--max-mb" in refused(2, "report", "scores", "--max-mb", value)
+
+
+def test_a_working_directory_that_is_gone_is_said(refused, tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    said = refused(1, "list", "objectives")
+    assert "the folder that this shell is in was removed" in said and "`cd` to another" in said

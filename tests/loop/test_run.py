@@ -131,6 +131,36 @@ def test_running_again_says_that_nothing_is_left(run, capsys):
     assert files_of(run) == before
 
 
+def test_fewer_steps_than_there_are_leave_nothing_to_do(run, capsys, tmp_path):
+    run = Path(shutil.copytree(run, tmp_path / "run"))
+    assert train(run, "--steps", "1", "--keep", "9") == 0
+    said = capsys.readouterr().err
+    assert f"nothing left to do, `{run}` already has 2 steps, not 1" in said
+    assert "step 2 of 2" in said
+
+
+@pytest.mark.parametrize("part", ["steps", "prompts/train", "eval/000000/other"])
+def test_no_run_begins_within_another(run, monkeypatch, capsys, part):
+    before = files_of(run)
+    monkeypatch.chdir(run.parent)
+    assert train(Path(run.name) / part) == 2
+    said = capsys.readouterr().err
+    assert f"`{run.name}/{part}` is a part of the run `{run.name}`" in said
+    assert f"resume that with `--out {run.name}`" in said
+    assert files_of(run) == before
+
+
+def test_no_run_begins_in_a_model_or_a_directory_of_a_stage(run, capsys, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    assert train(tmp_path / "model") == 2
+    assert "holds a model, and no run" in capsys.readouterr().err
+    shutil.copytree(run / "prompts" / "train", tmp_path / "prompts")
+    assert train(tmp_path / "prompts") == 2
+    assert "holds a directory of a stage, and no run" in capsys.readouterr().err
+    assert not (tmp_path / "prompts" / "config.toml").exists()
+
+
 def test_another_parameter_is_refused_by_name(run, capsys):
     assert train(run, "--steps", "2", "--seed", "7") == 2
     assert "seed was 0, is 7" in capsys.readouterr().err
