@@ -106,7 +106,8 @@ def inject(model: Any, options: UpdateOptions, seed: int, *, reads_images: bool 
             f"--lora-targets is {options.lora_targets}: {str(error).partition(chr(10))[0][:200]}",
             f"name linear modules, or leave it out for {_ALL}",
         ) from error
-    _try_out(model, options)
+    if model.device.type != "meta":
+        _try_out(model, options)
     adapted = {".experts." in name for name, _ in _trained(model)}
     has_experts = any(".experts." in name for name, _ in model.named_parameters())
     if has_experts and options.lora_targets == _ALL and True not in adapted:

@@ -72,6 +72,8 @@ def merge(model: Any, path: Path) -> Any:
             model.resize_token_embeddings(rows)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="peft")  # of shared weights, as below
+            # peft asks for what newer releases of transformers have renamed
+            warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
             adapted = peft.PeftModel.from_pretrained(model, path)
             head = model.get_output_embeddings()
             if not isinstance(head, peft.utils.ModulesToSaveWrapper):  # it has weights of its own

@@ -202,6 +202,13 @@ def test_adapters_that_a_model_cannot_be_run_with_are_refused(tmp_path):
     LocalEngine(load(path), UpdateOptions(lora_rank=4, lora_targets="q_proj,k_proj,v_proj,o_proj"))
 
 
+@pytest.mark.parametrize("make", [TransformersEngine, GraphEngine])
+def test_prompts_may_hold_what_ends_a_completion(make, loaded):
+    ends, prompts = loaded.eos_ids[0], ([9, loaded.eos_ids[0], loaded.pad_id, 8], [9])
+    for prompt in (*prompts, [ends]):
+        assert list(make(loaded).generate([Request(prompt, 0)], SamplingParams(2)))
+
+
 def test_a_model_whose_tokens_see_later_ones_is_refused(tmp_path):
     save("bert-generation", {}, tmp_path)
     with pytest.raises(UserError, match="whose tokens see those after them"):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import warnings
 
 import pytest
 import torch
@@ -68,7 +69,9 @@ def test_they_are_merged_to_the_model_that_peft_computes(kind, rlvr, tmp_path):
     config, shares = KINDS[kind]
     expected = write(tmp_path / "adapters", config)
     words = ["--out", tmp_path / "merged", "--dtype", "float32", "--json"]
-    ran = rlvr("convert", tmp_path / "adapters", *words)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        ran = rlvr("convert", tmp_path / "adapters", *words)
     assert ran.code == 0 and json.loads(ran.out)["merged"], ran.err
     logits, is_shared = logits_of(tmp_path / "merged")
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-4)

@@ -16,19 +16,27 @@ from torch import Tensor
 
 from rlvr_cli.errors import UsageError
 from rlvr_cli.kernels import dispatch
+from rlvr_cli.models import images, processors
 from rlvr_cli.models.policy import Loaded
+from rlvr_cli.protocols import Request
 
-_TEXT = "The sum of 12 and 34 is 46, and their product is 408."
 _PROMPTS, STEPS = (2, 37), 3  # tokens of the texts before those that are decoded, and of those
 _DISTANCE = {torch.float32: 0.002}  # the most that rounding explains; with halves much more:
 _OF_HALVES = 0.2
 
 
-def texts(loaded: Loaded) -> list[list[int]]:
-    """Token ids of two texts, each a prompt of its own length and `STEPS` tokens that follow."""
-    token_ids = loaded.tokenizer(_TEXT, add_special_tokens=False)["input_ids"] or [0]
-    token_ids = token_ids * (1 + (max(_PROMPTS) + STEPS) // len(token_ids))
-    return [token_ids[: min(prompt + STEPS, loaded.context)] for prompt in _PROMPTS]
+def texts(loaded: Loaded, requests: list[Request]) -> list[list[int]]:
+    """Token ids of two texts, each a prompt of its own length and `STEPS` tokens that follow.
+
+    Of tokens of the prompts, without the places of images.
+    """
+    processor = processors.of(loaded.model)
+    places = images.placeholder_ids(processor) if processor else ()
+    longest = min(max(_PROMPTS) + STEPS, loaded.context)
+    prompts = [request.prompt_token_ids for request in requests[:longest]]
+    token_ids = [token for prompt in prompts for token in prompt if token not in places]
+    token_ids = (token_ids or [0]) * longest
+    return [token_ids[: min(prompt + STEPS, longest)] for prompt in _PROMPTS]
 
 
 def check(

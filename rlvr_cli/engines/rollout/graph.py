@@ -159,7 +159,7 @@ class GraphEngine:
             )
             for model in models
         ]  # fmt: skip
-        self._check(models)
+        self._check(models, requests)
         ends = self._loaded.eos_ids
         stop = stops.StopStrings(self._loaded.tokenizer, sampling.stop)
         return _batch.ContinuousBatch(
@@ -168,9 +168,9 @@ class GraphEngine:
         )  # fmt: skip
 
     @later.no_grad
-    def _check(self, models: list[Any]) -> None:
+    def _check(self, models: list[Any], requests: list[Request]) -> None:
         """Once, whether the models decode to what their own forward passes give."""
-        texts = [] if self._is_checked else _probe.texts(self._loaded)
+        texts = [] if self._is_checked else _probe.texts(self._loaded, requests)
         for model in models if texts else ():
             decode = functools.partial(_decoder.decoded, model, texts, _probe.STEPS)
             _probe.check(model, texts, decode, "graph", _attend.INSTEAD)

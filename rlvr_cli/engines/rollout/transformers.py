@@ -59,15 +59,15 @@ class TransformersEngine:
         self, requests: list[Request], sampling: SamplingParams
     ) -> Iterator[tuple[int, Completion]]:
         if requests and not self._is_checked:
-            self._check()
+            self._check(requests)
         for start in range(0, len(requests), self._batch_size):
             batch = requests[start : start + self._batch_size]
             yield from enumerate(self._batch(batch, sampling), start)
 
     @later.no_grad
-    def _check(self) -> None:
+    def _check(self, requests: list[Request]) -> None:
         """Once, whether padded prompts and a cache give what a forward pass gives."""
-        model, texts = self._loaded.model, _probe.texts(self._loaded)
+        model, texts = self._loaded.model, _probe.texts(self._loaded, requests)
         if self._batch_size == 1:  # then no prompt is padded
             texts = texts[-1:]
             hint = "sample with --engine vllm, or with another model"
@@ -88,7 +88,10 @@ class TransformersEngine:
             input_BS,
             attention_mask=attention_BS.long(),
             generation_config=transformers.GenerationConfig(
-                do_sample=False, max_new_tokens=steps, pad_token_id=self._loaded.pad_id
+                do_sample=False,
+                max_new_tokens=steps,
+                eos_token_id=[-1],  # none: a prompt may hold those that end a completion
+                pad_token_id=self._loaded.pad_id,
             ),
             logits_processor=transformers.LogitsProcessorList([following]),
         )
