@@ -1,4 +1,4 @@
-r"""Times of day, dates, ratios and congruences: `4:30 p.m.`, `2024-01-05`, `1:2:3`, `5 \pmod 7`."""
+r"""Times of day, dates, ratios, remainders: `4:30 p.m.`, `2024-01-05`, `1:2:3`, `5 \pmod 7`."""
 
 import re
 from fractions import Fraction
@@ -18,6 +18,9 @@ _HOUR = re.compile(
 )
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _RATIO = re.compile(r"[0-9.]+(?:\s*:\s*[0-9.]+){2,}")
+_REMAINDER = re.compile(
+    r"([0-9]+)\s*(?:,\s*)?(?:\\(?:text|mathrm)\s*\{\s*,?\s*(?:R|r|remainder)\.?\s*\}|\s(?:R|r|remainder)\s)\s*([0-9]+)"
+)
 _COLON = re.compile(r"\s*:\s*")
 _CONGRUENCE = re.compile(
     r"(?:.*\\equiv\s*)?(-?[0-9]+)\s*(?:\\pmod\s*\{?\s*([0-9]+)\s*\}?"
@@ -34,7 +37,7 @@ MANGLED = re.compile(r"[0-9]\s*[ap]\s*\.\s*\.\s*\$?\s*$")  # of `4:30 p.m.` with
 def equal(gold: str, answer: str) -> bool | None:
     """Whether two of one of these kinds are the same; None if they are none."""
     gold, answer = _middle(gold), _middle(answer)
-    for decide in (_equal_dates, _equal_ratios, _equal_times, _congruent):
+    for decide in (_equal_dates, _equal_remainders, _equal_ratios, _equal_times, _congruent):
         decided = decide(gold, answer)
         if decided is not None:
             return decided
@@ -49,7 +52,7 @@ def _middle(text: str) -> str:
 
 def is_one(text: str) -> bool:
     """Whether a text is one of these, which no other reader needs to read."""
-    kinds = (_MIDDLE, CLOCK, _HOUR, _RATIO, _CONGRUENCE)
+    kinds = (_MIDDLE, _REMAINDER, CLOCK, _HOUR, _RATIO, _CONGRUENCE)
     return any(kind.fullmatch(text) for kind in kinds)
 
 
@@ -58,6 +61,15 @@ def _equal_dates(gold: str, answer: str) -> bool | None:
     if not _DATE.fullmatch(gold) and not _DATE.fullmatch(answer):
         return None
     return gold == answer
+
+
+def _equal_remainders(gold: str, answer: str) -> bool | None:
+    """Whether quotients with remainders are the same: `3 R 2` is `3 remainder 2`."""
+    matches = [_REMAINDER.fullmatch(text) for text in (gold, answer)]
+    if not all(matches):
+        return False if any(matches) else None
+    left, right = (match.groups() for match in matches if match)
+    return left == right
 
 
 def _equal_ratios(gold: str, answer: str) -> bool | None:

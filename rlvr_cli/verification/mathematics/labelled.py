@@ -31,6 +31,8 @@ def equal(gold: str, answer: str, options: Options, again: Again) -> bool | None
         return again(value, answer) if label else False
     if not name:
         other = right[-1]
+        if right[0].startswith("-") and shapes.is_label(right[0][1:]):
+            return again(gold, f"-({other})")
         numbers = [expressions.rational(side) for side in (right[0], other)]
         if None not in numbers and numbers[0] != numbers[1]:
             return False
@@ -39,6 +41,7 @@ def equal(gold: str, answer: str, options: Options, again: Again) -> bool | None
 
 _INDEX = re.compile(r"[_(\[^]")
 _OF = re.compile(r"(.*[(_])([a-z])\)?")
+_POWER = re.compile(r"\^-?[0-9]+")
 _FIGURES = re.compile(r"^m?(?:angle|triangle|measuredangle)")
 
 
@@ -57,6 +60,8 @@ def _named_alike(label: str, name: str, value: str) -> tuple[bool, str]:
     if any(re.fullmatch("[a-z]{2,3}", n) and n not in ("max", "min", "lim") for n in (label, name)):
         return False, value  # products
     if tail[:1] == tail2[:1] == "^" and head != head2:
+        return False, value
+    if head == head2 and any(map(_POWER.fullmatch, (tail, tail2))):
         return False, value
     if head != head2 and head.strip("'") == head2.strip("'"):
         return False, value  # a derivative

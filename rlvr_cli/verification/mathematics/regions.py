@@ -285,6 +285,16 @@ def same(gold: Region, answer: Region, equal: Callable[[str, str], bool]) -> boo
     )
 
 
+def is_rest(condition: str, others: list[str]) -> bool:
+    """Whether a condition is what the others leave; True if one of them is no set that is read."""
+    rest, left = read(condition), _complement(_joined(list(map(read, others)), _union))
+    if rest is None or left is None:
+        return True
+    return [(p.low, p.has_low, p.high, p.has_high) for p in rest.pieces] == [
+        (p.low, p.has_low, p.high, p.has_high) for p in left.pieces
+    ]
+
+
 def _same_end(
     gold: float, gold_text: str, answer: float, text: str, equal: Callable[[str, str], bool]
 ) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 
-from rlvr_cli.verification.mathematics import plain, shapes
+from rlvr_cli.verification.mathematics import plain, regions, shapes
 from rlvr_cli.verification.mathematics.matching import Again, matched
 from rlvr_cli.verification.mathematics.options import Options
 
@@ -77,7 +77,12 @@ def _with_rest(pieces: list[str], others: list[str]) -> list[list[str]]:
     if ends != [False, True]:
         return [pieces]
     rests = [re.sub(r", [^,]* \\rangle$", lambda _: f", {_REST} \\rangle", p) for p in pieces]
-    return [[*pieces[:n], rest, *pieces[n + 1 :]] for n, rest in enumerate(rests)]
+    conditions = [piece.rpartition(", ")[2].removesuffix(r" \rangle") for piece in pieces]
+    return [
+        [*pieces[:n], rest, *pieces[n + 1 :]]
+        for n, rest in enumerate(rests)
+        if regions.is_rest(conditions[n], [*conditions[:n], *conditions[n + 1 :]])
+    ]
 
 
 def _condition(cell: str) -> str:

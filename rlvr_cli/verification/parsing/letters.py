@@ -47,7 +47,8 @@ _DROPPED = re.compile(
     rf"{_WRAPS}\s*\{{|\\[()\[\]]|[${{}}]|\\(?:quad|qquad)\b|</?(?:b|strong|i|em|u)>"
 )
 _SPACES = re.compile(r"\\[ ,;!]|[~ \t\r\f\v\u00a0]+")
-_BULLET = re.compile(r"^(?:[>#]+|[-•])[ \t]+")
+_BULLET = re.compile(r"^(?:[>#]+|[-•→⇒✅✔☑➡👉]\ufe0f?)[ \t]+")
+_AROUND_SIGN = re.compile(r" ?([=+<>≤≥^/*×·−-]) ?")
 _OTHER_SCRIPTS = {"а": "a", "б": "b", "с": "c", "г": "d", "أ": "a", "ا": "a", "ب": "b", "ج": "c",
                   "د": "d"}  # fmt: skip
 _FULL_WIDTH = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {0x3000: " "}
@@ -124,7 +125,7 @@ class Labels:
         self.in_brackets = re.compile(rf"[(\[]{label}[)\]]")
         self.line = re.compile(rf"^[ \t]*{OPEN}{label}({CLOSE}[.:,]?)", re.MULTILINE)
         self.with_text = re.compile(
-            rf"{_NOUN}{OPEN}{label}(?:{CLOSE}[ \t]*[.:,](?!\d)|[)\]}}*]{{1,4}}"
+            rf"{_NOUN}{OPEN}{_NOUN}{label}(?:{CLOSE}[ \t]*[.:,](?!\d)|[)\]}}*]{{1,4}}"
             rf"|{CLOSE}[ \t]+[-–—→]+(?=[ \t])|{CLOSE}(?=[ \t](?:because|since|as)\b))"
             r"\**[ \t]*(?!(?:is|was|are|can|does|has|would|could|states|says)\b)(\S.*)"
         )
@@ -329,7 +330,8 @@ def _folded(text: str) -> str:
     """A text without its decoration: case, spaces, markup, and the full stop at its end."""
     text = unicodedata.normalize("NFC", _DROPPED.sub("", text[:2000])).casefold()
     text = " ".join(_SPACES.sub(" ", text).split()).strip(" *_`\"'“”‘’«»")
-    return text.rstrip(".。 ").strip(" *_`\"'“”‘’«»")
+    text = text.rstrip(".。 ").strip(" *_`\"'“”‘’«»")
+    return _AROUND_SIGN.sub(r"\1", text.replace(r"\dfrac", r"\frac").replace(r"\tfrac", r"\frac"))
 
 
 def _ends(line: str) -> list[int]:
