@@ -182,12 +182,13 @@ def test_a_model_that_ignores_padding_is_refused_and_decoded_one_by_one(kind, tm
     ("kind", "options", "why"),
     [
         ("bloom", {"n_layer": 2, "n_head": 4}, "are not those of its forward pass"),
+        ("hrm_text", {}, "passes through a layer several times"),
         ("deepseek_v3", EXPERTS | LATENT, "its code fails there"),
     ],
 )
 def test_attention_that_a_static_cache_does_not_know_is_refused(kind, options, why, tmp_path):
     loaded = dataclasses.replace(load(save(kind, options, tmp_path)), eos_ids=(-1,))
-    with pytest.raises(UsageError, match=f"the graph engine cannot decode .*{why}") as refused:
+    with pytest.raises(UsageError, match=f"the graph engine cannot .*{why}") as refused:
         assert_right(GraphEngine(loaded, rows=2), loaded)
     assert "--engine transformers" in refused.value.hint
     assert_right(TransformersEngine(loaded), loaded)

@@ -178,8 +178,12 @@ class _PromptTokens:
 
     def __init__(self, decoder: Decoder, length_P: Tensor, row_R: Tensor, source_R: Tensor) -> None:
         self._decoder, self._where = decoder, (length_P, row_R, source_R)
+        self._filled: set[int] = set()
 
     def attend(self, layer: int, prompts: Heads) -> Tensor:
+        if layer in self._filled:
+            raise _refusal(self._decoder.model, "it passes through a layer several times")
+        self._filled.add(layer)
         self._decoder.put(layer, prompts, *self._where)
         return causal(prompts, by_kernel=self._decoder.invariant is not None)
 
@@ -187,4 +191,8 @@ class _PromptTokens:
 def _check(model: Any) -> None:
     """Refuses a model whose layers keep anything but keys and values of all tokens."""
     if why := engine_choice.obstacle(model.config, model.device.type):
-        raise UsageError(f"the graph engine cannot run {type(model).__name__}: {why}", INSTEAD)
+        raise _refusal(model, why)
+
+
+def _refusal(model: Any, why: str) -> UsageError:
+    return UsageError(f"the graph engine cannot run {type(model).__name__}: {why}", INSTEAD)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlvr_cli.errors import UsageError
+from rlvr_cli.errors import UsageError, first_line
 from rlvr_cli.kernels import dispatch
 from rlvr_cli.models import images, processors
 from rlvr_cli.models.policy import Loaded
@@ -51,10 +51,10 @@ def check(
     """
     try:
         decoded_BTV = decode()
-    except dispatch.Unsupported:
+    except (dispatch.Unsupported, torch.OutOfMemoryError):
         raise
     except (TypeError, ValueError, RuntimeError) as error:
-        why = f"its code fails there ({type(error).__name__})"
+        why = f"its code fails there: {first_line(error)}"
         raise UsageError(_refusal(model, engine, why), hint) from error
     steps = decoded_BTV.shape[1]
     device = next(model.parameters()).device
