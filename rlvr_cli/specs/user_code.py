@@ -93,7 +93,7 @@ def of_file(path: str, function: str, *, origin: str = "", named_by: str = "") -
         trust.require_unchanged(real, source)
     module = _run(real, source)
     if not hasattr(module, function):
-        raise UsageError(f"`{path}` has no function `{function}`", f"it has {_functions(module)}")
+        raise UsageError(f"`{path}` has no function `{function}`", f"it has {functions(module)}")
     return Code(getattr(module, function), module, digest(source))
 
 
@@ -105,7 +105,8 @@ def _find(path: str, origin: str, named_by: str) -> Path:
     return next((p for p in same if digest(p.read_bytes()) == origin), same[0])
 
 
-def _functions(module: types.ModuleType) -> str:
+def functions(module: types.ModuleType) -> str:
+    """The names of what a module defines itself, for a hint."""
     own = [n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__]
     return ", ".join(f"`{name}`" for name in own) or "none"
 

@@ -292,6 +292,16 @@ def hint_within(path: Path, kinds: tuple[str, ...]) -> str | None:
     return next((f"name a directory of those in it, as `{one}`" for one in found.values()), None)
 
 
+def _hint_of_data(path: Path, kinds: tuple[str, ...]) -> str:
+    """The hint for what another tool may have written, where a directory of `kinds` is wanted."""
+    place = shlex.quote(str(path))
+    questions = f"if it holds questions: `rlvr prompts {place} --out prompts`"
+    completions = f"if it holds completions: `rlvr import {place} --out imported`"
+    if kinds == ("prompts",):
+        return questions
+    return completions if kinds and "prompts" not in kinds else f"{questions}; {completions}"
+
+
 def _incomplete(path: Path, kinds: tuple[str, ...]) -> DataError:
     if not path.exists():
         return fetched.not_fetched(path) or DataError(f"`{path}` does not exist", "check the path")
@@ -303,8 +313,7 @@ def _incomplete(path: Path, kinds: tuple[str, ...]) -> DataError:
     if not listings and path.is_dir() and not any(path.iterdir()):
         return DataError(f"`{path}` is an empty folder", "check the path")
     if not listings:
-        command = f"rlvr prompts {shlex.quote(str(path))} --out prompts"
-        hint = hint_within(path, kinds) or f"if it is data: `{command}`"
+        hint = hint_within(path, kinds) or _hint_of_data(path, kinds)
         return DataError(f"`{path}` is not a shard directory: it has no {MANIFEST}", hint)
     listed = {part["name"] for m in listings for part in m["parts"]}
     done = listed | {part["name"] for part in journal.parts_of(path)}

@@ -131,7 +131,7 @@ def test_the_first_failure_of_a_function_is_told_once_with_its_row_and_line(here
         ("rewards.py:unknown", 2, "has no signature that is known: it takes (this, that)"),
         ("rewards.py:needs_level", 3, "prompt `a` has no column `level`, which `needs_level`"),
         ("rewards.py:needs_ids", 3, "holds text without token ids"),
-        ("rewards.py:nothing", 2, "has no function `nothing`"),
+        ("rewards.py:nothing", 2, "hint: it has `shorter`, "),
         ("rewards.py:compute_score,range=[1,-1]", 2, "the range must rise"),
     ],
 )

@@ -547,6 +547,22 @@ def test_missing_and_foreign_directories_are_told_apart(tmp_path):
     assert f"as `{made.path}`" in caught.value.hint
 
 
+def test_a_file_of_another_tool_is_answered_with_the_command_that_reads_it(tmp_path):
+    (tmp_path / "rows.jsonl").touch()
+    questions = f"`rlvr prompts {tmp_path}/rows.jsonl --out prompts`"
+    completions = f"`rlvr import {tmp_path}/rows.jsonl --out imported`"
+    others = f"if it holds completions: {completions}"
+    for kinds, expected in (
+        (["prompts"], f"if it holds questions: {questions}"),
+        (["scores"], others),
+        (["prompts", "scores"], both := f"if it holds questions: {questions}; {others}"),
+        ([], both),
+    ):
+        with pytest.raises(DataError, match="is not a shard directory") as caught:
+            Shards.open(tmp_path / "rows.jsonl", *kinds)
+        assert caught.value.hint == expected
+
+
 def test_of_a_folder_of_directories_the_one_that_is_wanted_is_named(tmp_path):
     def made(path, kind):
         plan = Plan(kind, kind, {}, {}, 1)

@@ -124,7 +124,8 @@ def _load(path: str, source: bytes, function: str) -> tuple[Callable[..., Any], 
     exec(compile(source, path, "exec"), vars(module))
     call = getattr(module, function, None)
     if not callable(call):
-        raise UsageError(f"`{path}` has no function `{function}`", "name it after a colon")
+        known = user_code.functions(module)
+        raise UsageError(f"`{path}` has no function `{function}`", f"it has {known}")
     low, high = getattr(module, "REWARD_RANGE", (0.0, 1.0))
     if math.isnan(float(low)) or not float(low) < float(high):
         raise UsageError(f"`{path}`: REWARD_RANGE is {(low, high)}", "write the lower bound first")
