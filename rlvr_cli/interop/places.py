@@ -59,6 +59,11 @@ def _files(path: Path, is_row: IsRow) -> list[Path]:
         known = [one for one in matches if (_known_in(one) if one.is_dir() else is_known(one))]
         listed = _of_each(known or matches, path, is_row)
         return list(dict.fromkeys(listed))  # `**` matches folders, and the files in them
+    if not path.is_file():  # it would be read twice, and the second time wait for ever
+        raise UsageError(
+            f"`{path}` is a pipe or a device, and no file",
+            "write `-` in its place, and pipe what it holds into the command",
+        )
     if not is_known(path) and opened.head(path, 64).lstrip()[:1] not in (b"{", b"["):
         opened.require_content(path)
         raise DataError(

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import sys
 import warnings
 
@@ -224,3 +225,11 @@ def test_errors_about_stdin_call_it_by_its_name(refused, monkeypatch):
 def test_directories_of_rlvr_are_not_read_as_files_of_others(refused, known, tmp_path):
     path = lines(tmp_path / "a.jsonl", *ROWS)
     assert "is a directory of rlvr" in refused(2, "eval-passk", known / "scores", path)
+
+
+@pytest.mark.parametrize("command", ["prompts", "eval-passk", "import"])
+def test_a_pipe_with_a_name_is_refused_and_not_waited_for(refused, tmp_path, command):
+    pipe = tmp_path / "rows.jsonl"
+    os.mkfifo(pipe)
+    said = refused(2, command, pipe, "--out", tmp_path / "made")
+    assert f"`{pipe}` is a pipe or a device, and no file" in said and "write `-` in its" in said
