@@ -62,7 +62,7 @@ def _files(path: Path, is_row: IsRow) -> list[Path]:
     if not path.is_file():  # it would be read twice, and the second time wait for ever
         raise UsageError(
             f"`{path}` is a pipe or a device, and no file",
-            "write `-` in its place, and pipe what it holds into the command",
+            "write `-` in its place and pipe what it holds into the command, or save it as a file",
         )
     if not is_known(path) and opened.head(path, 64).lstrip()[:1] not in (b"{", b"["):
         opened.require_content(path)
