@@ -9,7 +9,7 @@ _SURD = re.compile(r"\\surd(?![a-zA-Z])")
 _ACCENT = re.compile(
     r"\\(vec|bar|hat|tilde|mathbf|boldsymbol|bm|overline)\s+([a-zA-Z])(?![a-zA-Z])"
 )
-_FACTORIAL = re.compile(r"(?<=[0-9)])!=")
+_FACTORIAL = re.compile(r"(?<=[0-9])!=")  # f(x)!=0 is an inequation
 _AROUND = re.compile(
     r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|boldsymbol|bm|mbox|ensuremath)"
     r"\s*(?=\{)"

@@ -135,7 +135,7 @@ BACK = (
 )
 TAKEN_BACK = re.compile(rf"[\s$*.,;)\]}}\\]*{BACK}", re.IGNORECASE)
 CORRECTION = re.compile(
-    r"[\s$*.,;)\]}\\]*(?:(?:but|wait|hmm+|no|oops|actually|sorry|correction)\b[\s,:.!…—–-]*)+"
+    r"[\s$*.,;)\]}\\—–-]*(?:(?:but|wait|hmm+|no|oops|actually|sorry|correction)\b[\s,:.!…—–-]*)+"
     r"(?:(?:it|that)(?:['’]s|\s+(?:is|should\s+be))\s+)?\$?(-?[0-9][0-9,./]*)\$?[.!*\s]*\Z",
     re.IGNORECASE,
 )  # a text that ends with another number
