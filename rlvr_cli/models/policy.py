@@ -116,6 +116,15 @@ class Policy:
         return fetched.named_from(Path(self.name), folder)
 
 
+def _within(path: Path) -> str:
+    """For a hint, the last model or run in a folder, or the last snapshot of the Hub's cache."""
+    inner = (
+        one for depth in ("*", "snapshots/*") for one in sorted(path.glob(depth), reverse=True)
+    )
+    models = (one for one in inner if checkpoints.is_model(checkpoints.policy_in(one) or one))
+    return next((f", such as `{one}`" for one in models), "")
+
+
 def resolve(name: str) -> Policy:
     """The policy of a name.
 
@@ -140,7 +149,7 @@ def resolve(name: str) -> Policy:
     if not checkpoints.is_model(path):
         raise DataError(
             f"`{path}` is not a model directory: it has no config.json",
-            "name a Hugging Face model directory",
+            f"name a Hugging Face model directory{_within(path)}",
         )
     if not any((path / file).exists() for file in tokenizers.MAIN_FILES):
         raise DataError(

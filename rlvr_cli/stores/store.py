@@ -71,7 +71,10 @@ def at(url: str) -> "Store":
     """The place of a URL; an error for a path on this machine."""
     known = url_of(url)
     if known is None:
-        raise UsageError(f"`{url}` is not the URL of a store", "write it as in s3://bucket/name")
+        of_disk = f", or {Path(os.path.abspath(url)).as_uri()} for a disk"
+        raise UsageError(
+            f"`{url}` is not the URL of a store", f"write it as in s3://bucket/name{of_disk}"
+        )
     return Store(known)
 
 

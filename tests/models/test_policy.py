@@ -146,3 +146,16 @@ def _logp(model, row):
         logp_SV = model(token_ids).logits[0].log_softmax(-1)
     first = len(row.prompt_token_ids)
     return logp_SV[first - 1 : -1].gather(-1, token_ids[0, first:, None])[:, 0].tolist()
+
+
+def test_a_folder_of_models_is_answered_with_one_of_them(copied, tmp_path):
+    folder = tmp_path / "models"
+    shutil.copytree(copied, folder / "snapshots" / "b")
+    for name in ("snapshots/b", "a"):
+        with pytest.raises(DataError, match="is not a model directory") as caught:
+            policy.resolve(str(folder))
+        assert (
+            caught.value.hint == f"name a Hugging Face model directory, such as `{folder / name}`"
+        )
+        shutil.copytree(copied, folder / "a", dirs_exist_ok=True)
+    assert policy.resolve(str(folder / "a")).path == folder / "a"

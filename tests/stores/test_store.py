@@ -206,3 +206,11 @@ def test_a_model_of_the_hub_is_pulled_at_a_revision_whose_name_has_slashes(tmp_p
         server.kill()
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "tiny" / "config.json").read_text() == "{}"
+
+
+def test_a_path_of_a_disk_is_answered_with_its_url(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="not the URL of a store") as caught:
+        at("../x y")
+    url = caught.value.hint.partition(", or ")[2].split()[0]
+    assert url == (tmp_path.parent / "x y").as_uri() and at(url)
