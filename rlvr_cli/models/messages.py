@@ -11,7 +11,9 @@ Anthropic's `source`, LLaMA-Factory's parts with a `value`, and parts without a 
 `image` alone.
 """
 
+import ast
 import json
+import re
 from typing import Any
 
 from rlvr_cli.errors import DataError
@@ -26,6 +28,7 @@ _SHAREGPT = {
 }  # fmt: skip
 _IMAGE_TYPES = ("image", "image_url", "input_image")
 _IMAGE_NAMES = ("image", "image_url", "url", "path", "base64", "data", "value")
+_PYTHON = re.compile(r"\s*\[\{'(?:role|content|from|value)':")
 _TEXT_NAMES = ("text", "value")
 _HINT = 'write messages as in [{"role": "user", "content": "..."}], or plain text'
 _DROP = "leave its last turn out with `rlvr prompts ... --drop-answer-turn`"
@@ -38,7 +41,11 @@ def read(value: Any, name: str) -> tuple[Prompt, str | None]:
     """
     if isinstance(value, str):
         listed = _listed(value)
-        return (value, None) if listed is None else (_messages(listed, name), "JSON text")
+        if listed is not None:
+            return _messages(listed, name), "JSON text"
+        if not _PYTHON.match(value):
+            return value, None
+        return _messages(_of_python(value, name), name), "messages in Python's spelling"
     if isinstance(value, dict):
         for key in ("messages", "conversations", "conversation"):
             if isinstance(value.get(key), list):
@@ -61,6 +68,18 @@ def _listed(text: str) -> list[Any] | None:
     keys = ({"role", "content"}, {"from", "value"})
     are = all(isinstance(m, dict) and any(k <= m.keys() for k in keys) for m in value)
     return value if are else None
+
+
+def _of_python(text: str, name: str) -> list[Any]:
+    """The messages in Python's spelling, as pandas writes them into a CSV file."""
+    try:
+        value = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        raise DataError(
+            f"prompt `{name}` is messages in Python's spelling that cannot be read: {_short(text)}",
+            "store them as JSON, or in Parquet",
+        ) from error
+    return value if isinstance(value, list) else [value]
 
 
 def _messages(values: list[Any], name: str) -> list[Message]:

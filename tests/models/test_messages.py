@@ -158,3 +158,13 @@ def test_what_options_put_around_a_question_goes_around_its_text():
     assert wording.turns("a", [user("#1", "What", "#2", "?")]) == [
         user("#1", "What", "#2", "? Think.")
     ]
+
+
+def test_messages_in_the_spelling_of_python_are_read_or_refused():
+    """As `to_csv` of pandas writes a list, and an array of NumPy without commas."""
+    turns = [USER, {"role": "assistant", "content": "it's 4"}]
+    assert messages.read(str(turns), "p") == (turns, "messages in Python's spelling")
+    with pytest.raises(DataError, match="Python's spelling that cannot be read"):
+        messages.read(f"[{USER}\n {USER}]", "p")
+    for text in ("[{'a': 1}] is a list", "What is [{'role': 1}]?"):
+        assert messages.read(text, "p") == (text, None)
