@@ -3,8 +3,11 @@
 Shapes: N tokens, H hidden, V vocabulary.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+_FACTORS = ("logit_scale", "lm_head_multiplier", "output_multiplier")  # as configurations call it
 
 
 class OutputHead(NamedTuple):
@@ -57,14 +60,15 @@ class OutputHead(NamedTuple):
 
 
 def of(model: Any) -> OutputHead:
-    """The output head of a model; Gemma caps its logits, Cohere and Granite scale them.
+    """The output head of a model; Gemma caps its logits, Cohere, Granite and Falcon-H1 scale them.
 
     Under ZeRO-3 this gathers the head: call it in a forward pass, after the layers below.
     """
     module, config = model.get_output_embeddings(), model.config.get_text_config()
-    scale = getattr(config, "logit_scale", None) or 1.0
+    scale = math.prod(getattr(config, name, None) or 1.0 for name in _FACTORS)
     scale /= getattr(config, "logits_scaling", None) or 1.0
     softcap = getattr(config, "final_logit_softcapping", None)
+    softcap = softcap or getattr(config, "logits_soft_cap", None)  # of RecurrentGemma
     return OutputHead(module.weight, getattr(module, "bias", None), scale, softcap)
 
 

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from rlvr_cli.models import key_heads
+
 NAME = "rlvr-packed"  # among the attentions of transformers
 _MOST_HEAD_SIZE = 256
 _LEAST_CAPABILITY = (8, 0)
@@ -57,9 +59,8 @@ def is_fast(model: Any) -> bool:
 
 
 def head_size(model: Any) -> int:
-    config = model.config.get_text_config()
-    own: int | None = getattr(config, "head_dim", None)
-    return own or int(config.hidden_size // config.num_attention_heads)
+    """The largest of any layer."""
+    return max(heads.size for heads in key_heads.of(model.config))
 
 
 @torch.library.custom_op("rlvr::packed_attention", mutates_args=())

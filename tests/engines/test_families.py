@@ -13,11 +13,11 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 from rlvr_cli.algorithms import objective
 from rlvr_cli.algorithms.objective import Totals
 from rlvr_cli.config import UpdateOptions
-from rlvr_cli.engines.rollout.graph import GraphEngine
+from rlvr_cli.engines.rollout.graph import GraphEngine, row_bytes
 from rlvr_cli.engines.rollout.transformers import TransformersEngine
 from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.errors import UsageError, UserError
-from rlvr_cli.models import logprobs, policy
+from rlvr_cli.models import logprobs, packed_attention, policy
 from rlvr_cli.protocols import Request, Row, SamplingParams
 
 VOCABULARY = 99
@@ -50,6 +50,8 @@ RIGHT = {
         "intermediate_size": [48] * 4, "altup_num_inputs": 2, "hidden_size_per_layer_input": 8,
         "vocab_size_per_layer_input": VOCABULARY,
     },
+    "gemma4_text": WINDOWS | {"hidden_size_per_layer_input": 8, "num_kv_shared_layers": 2,
+                              "vocab_size_per_layer_input": VOCABULARY, "global_head_dim": 32},
     "glm4_moe": EXPERTS | {"n_routed_experts": 4, "first_k_dense_replace": 1},
     "deepseek_v3": EXPERTS | LATENT,
     "qwen3_next": EXPERTS | LINEAR | {"num_experts": 4, "shared_expert_intermediate_size": 16},
@@ -57,7 +59,7 @@ RIGHT = {
     "olmo_hybrid": LINEAR,
     "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
     "falcon_mamba": {"state_size": 8},
-    "falcon_h1": MAMBA | {"mamba_d_ssm": 128, "mamba_chunk_size": 8},
+    "falcon_h1": MAMBA | {"mamba_d_ssm": 128, "mamba_chunk_size": 8, "lm_head_multiplier": 0.25},
     "granitemoehybrid": EXPERTS | MAMBA | {
         "num_local_experts": 4, "shared_intermediate_size": 16,
         "layer_types": ["mamba", "attention"] * 2,
@@ -214,6 +216,20 @@ def test_a_model_whose_tokens_see_later_ones_is_refused(tmp_path):
     save("bert-generation", {}, tmp_path)
     with pytest.raises(UserError, match="whose tokens see those after them"):
         load(tmp_path)
+
+
+def test_a_row_takes_what_the_key_heads_of_its_layers_take(tmp_path, loaded):
+    model = load(save("gemma4_text", RIGHT["gemma4_text"], tmp_path)).model
+    if getattr(model.config, "per_layer_config", None) is None:
+        pytest.skip("this transformers does not say what each layer has")
+    sizes = [layer.head_dim for layer in model.config.per_layer_config]
+    assert packed_attention.head_size(model) == max(sizes) == 32 > min(sizes)
+    assert row_bytes(model, 10) == 2 * 10 * sum(sizes) * 2 * 4 + 8 * VOCABULARY
+    config = loaded.model.config
+    size = config.hidden_size // config.num_attention_heads
+    values = 2 * 10 * config.num_hidden_layers * config.num_key_value_heads * size
+    assert row_bytes(loaded.model, 10) == 4 * values + 8 * config.vocab_size
+    assert packed_attention.head_size(loaded.model) == size
 
 
 def test_a_model_that_is_its_own_base_is_refused(tmp_path):

@@ -23,10 +23,13 @@ TINY = {
     "bos_token_id": 1,
     "eos_token_id": 1,
 }
+MAMBA = {"mamba_n_heads": 2, "mamba_d_head": 8, "mamba_d_ssm": 16, "mamba_d_state": 4}
 MODELS = [
     ("Gemma2", {"final_logit_softcapping": 3.0}, 1.0, 3.0),
     ("Cohere", {"logit_scale": 0.0625}, 0.0625, None),
     ("Granite", {"logits_scaling": 8.0}, 0.125, None),
+    ("FalconH1", {"lm_head_multiplier": 0.25, **MAMBA}, 0.25, None),
+    ("RecurrentGemma", {"logits_soft_cap": 3.0, "block_types": ["recurrent"]}, 1.0, 3.0),
     ("Qwen2", {}, 1.0, None),
 ]
 

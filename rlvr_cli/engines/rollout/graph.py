@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlvr_cli.errors import UserError
-from rlvr_cli.models import policy as policies, stops
+from rlvr_cli.models import key_heads, policy as policies, stops
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Completion, Request, SamplingParams
 from rlvr_cli.runtime import device, later
@@ -204,8 +204,7 @@ class GraphEngine:
 def row_bytes(model: Any, length: int, *, coded: bool = False) -> int:
     """The bytes of a row on the device: keys and values, logits, and what sampling needs."""
     config = model.config.get_text_config()
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    head = size + 4 if coded else size * next(model.parameters()).element_size()
-    cache = 2 * config.num_hidden_layers * heads * head * length
+    number, scale = (1, 4) if coded else (next(model.parameters()).element_size(), 0)
+    layers = key_heads.of(config)
+    cache = 2 * length * sum(layer.heads * (layer.size * number + scale) for layer in layers)
     return int(cache + 8 * config.vocab_size)
