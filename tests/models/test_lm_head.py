@@ -29,7 +29,12 @@ MODELS = [
     ("Cohere", {"logit_scale": 0.0625}, 0.0625, None),
     ("Granite", {"logits_scaling": 8.0}, 0.125, None),
     ("FalconH1", {"lm_head_multiplier": 0.25, **MAMBA}, 0.25, None),
-    ("RecurrentGemma", {"logits_soft_cap": 3.0, "block_types": ["recurrent"]}, 1.0, 3.0),
+    (
+        "RecurrentGemma",
+        {"logits_soft_cap": 3.0, "block_types": ["attention", "recurrent"]},
+        1.0,
+        3.0,
+    ),
     ("Qwen2", {}, 1.0, None),
 ]
 
