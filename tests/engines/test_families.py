@@ -70,7 +70,7 @@ RIGHT = {
         "moe_shared_expert_intermediate_size": 16, "chunk_size": 8,
     },
 }  # fmt: skip
-# Releases of transformers before 5.19 pad Gemma 3n and 4 wrongly, or do not run with adapted routers.
+# Earlier releases of transformers pad Gemma 3n and 4 wrongly, or fail with adapted routers.
 MENDED = ("gemma3n_text", "gemma4_text", "glm4_moe", "deepseek_v3")
 LENGTHS = (7, 12, 3)
 GENERATOR = torch.Generator().manual_seed(1)
