@@ -3,6 +3,7 @@
 Truth is the model's own forward pass of each row alone, without padding and without a cache.
 """
 
+import copy
 import dataclasses
 
 import pytest
@@ -210,6 +211,18 @@ def test_prompts_may_hold_what_ends_a_completion(make, loaded):
     ends, prompts = loaded.eos_ids[0], ([9, loaded.eos_ids[0], loaded.pad_id, 8], [9])
     for prompt in (*prompts, [ends]):
         assert list(make(loaded).generate([Request(prompt, 0)], SamplingParams(2)))
+
+
+@pytest.mark.parametrize("make", [TransformersEngine, GraphEngine])
+def test_a_model_is_tried_once_however_many_steps_sample_from_it(make, loaded):
+    model, tried = copy.deepcopy(loaded.model), []
+    model.register_forward_pre_hook(
+        lambda _, __, given: tried.append(given.get("use_cache") is False), with_kwargs=True
+    )
+    for _ in range(2):
+        engine = make(dataclasses.replace(loaded, model=model))
+        assert list(engine.generate([Request([9], 0)], SamplingParams(2)))
+    assert sum(tried) == 2  # one forward pass of each text
 
 
 def test_a_model_whose_tokens_see_later_ones_is_refused(tmp_path):

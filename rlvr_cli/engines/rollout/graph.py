@@ -111,7 +111,6 @@ class GraphEngine:
         self._noise, self._merge, self._deterministic = noise, merge, deterministic
         self.coded = cache == "int8"
         self.supports_continuous_batching = loaded.model.device.type == "cuda"
-        self._is_checked = False
 
     def generate(
         self,
@@ -169,12 +168,11 @@ class GraphEngine:
 
     @later.no_grad
     def _check(self, models: list[Any], requests: list[Request]) -> None:
-        """Once, whether the models decode to what their own forward passes give."""
-        texts = [] if self._is_checked else _probe.texts(self._loaded, requests)
-        for model in models if texts else ():
+        """Whether the models decode to what their own forward passes give."""
+        texts = _probe.texts(self._loaded, requests)
+        for model in models:
             decode = functools.partial(_decoder.decoded, model, texts, _probe.STEPS)
             _probe.check(model, texts, decode, "graph", _attend.INSTEAD)
-        self._is_checked = True
 
     def _fuses(self, model: Any) -> bool:
         """The option; if it is auto, whether the model is on a GPU and has layers to compile."""

@@ -53,12 +53,12 @@ class TransformersEngine:
         self, loaded: Loaded, batch_size: int = BATCH_SIZE, *, memory_model: Loaded | None = None
     ) -> None:
         self._loaded, self._memory_model = loaded, memory_model
-        self._batch_size, self._is_checked = batch_size, False
+        self._batch_size = batch_size
 
     def generate(
         self, requests: list[Request], sampling: SamplingParams
     ) -> Iterator[tuple[int, Completion]]:
-        if requests and not self._is_checked:
+        if requests:
             self._check(requests)
         for start in range(0, len(requests), self._batch_size):
             batch = requests[start : start + self._batch_size]
@@ -66,7 +66,7 @@ class TransformersEngine:
 
     @later.no_grad
     def _check(self, requests: list[Request]) -> None:
-        """Once, whether padded prompts and a cache give what a forward pass gives."""
+        """Whether padded prompts and a cache give what a forward pass gives."""
         model, texts = self._loaded.model, _probe.texts(self._loaded, requests)
         if self._batch_size == 1:  # then no prompt is padded
             texts = texts[-1:]
@@ -75,7 +75,6 @@ class TransformersEngine:
             hint = "sample with --engine transformers:batch_size=1, which pads no prompt"
         decode = functools.partial(self._decoded, texts)
         _probe.check(model, texts, decode, "transformers", hint)
-        self._is_checked = True
 
     def _decoded(self, texts: list[list[int]]) -> Tensor:
         """The logits [B, T, V] before each of the last tokens of texts, by `generate`."""
