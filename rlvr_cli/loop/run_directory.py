@@ -251,7 +251,7 @@ class RunDirectory:
             **{name: rollouts[name] for name in ("draws", "drawn", "prompts") if name in rollouts},
             "reward": scores["reward"],
             "missing": scores["missing"],
-            **_of_completions(rollouts),
+            **metrics_log.of_completions(rollouts),
             "informative": advantages["informative_share"],
             "floored": advantages["floored"],
             **{
@@ -340,13 +340,6 @@ class RunDirectory:
                     self._correct[step] = float(scores.summary["correct"] or 0.0)
             shares[step] = self._correct.get(step)
         return shares
-
-
-def _of_completions(rollouts: Record) -> Record:
-    """The mean length and the share cut off of a step's completions; null if it has none."""
-    count = rollouts["completions"]
-    shares = {"length": rollouts["tokens"], "truncated": rollouts["cut"]}
-    return {name: total / count if count else None for name, total in shares.items()}
 
 
 def _state(update: Path) -> str:

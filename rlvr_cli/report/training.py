@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rlvr_cli.report.sources import RunLog
-from rlvr_cli.storage import run_folders
+from rlvr_cli.storage import metrics_log, run_folders
 from rlvr_cli.storage.shards import Shards
 
 # Title, key in the glossary, and the names in metrics.jsonl or in a step's summary.
@@ -100,18 +100,10 @@ def curves_by_source(run: RunLog, key: str, figure: str) -> list[Curve]:
 
 def _with_lengths(run: RunLog) -> list[dict[str, Any]]:
     """Mean length and share truncated of each step, from the summaries of its rollouts."""
-    records = []
-    for step, here in run_folders.complete(run.path, "steps", "rollouts").items():
-        summary = Shards.open(here / "rollouts").summary
-        if count := summary.get("completions"):
-            records.append(
-                {
-                    "step": step,
-                    "length": summary["tokens"] / count,
-                    "truncated": summary["cut"] / count,
-                }
-            )
-    return records
+    return [
+        {"step": step, **metrics_log.of_completions(Shards.open(here / "rollouts").summary)}
+        for step, here in run_folders.complete(run.path, "steps", "rollouts").items()
+    ]
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,15 @@ def read(run: Path) -> Logged:
     return logged
 
 
+def of_completions(rollouts: Record) -> Record:
+    """The mean length, in tokens, and the share cut off, from the summary of a rollout stage."""
+    count = rollouts.get("completions")
+    return {
+        "length": rollouts["tokens"] / count if count else None,
+        "truncated": rollouts["cut"] / count if count else None,
+    }
+
+
 def append(run: Path, record: Record) -> None:
     """Brings the record of a step to disk, after those that are there."""
     atomic.append(run / METRICS, _line(record))

@@ -8,6 +8,7 @@ forward pass of each.
 Shapes: B texts, T decoded tokens, S tokens of a text, V vocabulary.
 """
 
+import itertools
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -37,9 +38,9 @@ def texts(loaded: Loaded, requests: list[Request]) -> list[list[int]]:
     processor = processors.of(loaded.model)
     places = images.placeholder_ids(processor) if processor else ()
     longest = min(max(_PROMPTS) + STEPS, loaded.context)
-    prompts = [request.prompt_token_ids for request in requests[:longest]]
-    token_ids = [token for prompt in prompts for token in prompt if token not in places]
-    token_ids = (token_ids or [0])[:longest] * longest
+    tokens = itertools.chain.from_iterable(request.prompt_token_ids for request in requests)
+    known = itertools.islice((token for token in tokens if token not in places), longest)
+    token_ids = (list(known) or [0]) * longest
     return [token_ids[: min(prompt + STEPS, longest)] for prompt in _PROMPTS]
 
 
