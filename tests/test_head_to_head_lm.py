@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import sys
 from argparse import Namespace
 from dataclasses import asdict
@@ -31,8 +32,8 @@ SOLVED = [name for name, task in tasks.TASKS.items() if task.solved]
 
 def record(cell, *, correct=(4, 4, 4, 4), right=0.5, entropy=1.0, setting=SETTING):
     """What a run leaves behind, with these figures at its end."""
-    evals = [{"step": 2, "eval": {"pass@1": [right, 0, 1], "entropy": [entropy, 0, 2],
-                                  "kl": [0.1, 0, 1]}}]  # fmt: skip
+    evals = [{"step": 2, "eval": {"pass@1": [right, 0, 1], "pass@16": [0.9, 0, 1],
+                                  "entropy": [entropy, 0, 2], "kl": [0.1, 0, 1]}}]  # fmt: skip
     made = asdict(cell) | {
         "key": cell.key(setting), "setting": asdict(setting), "shared": False, "evals": evals,
         "machine": {"device": "a GPU", "torch": "2", "policy": "1"}, "phases": {"rollout": 1.0},
@@ -170,6 +171,17 @@ def test_the_page_says_what_was_measured_and_what_was_not(tmp_path):
     for title in ("all at 1e-05", "each at its tuned rate"):
         assert f"Fewer than three seeds, {title}: `grpo`, `quatro:delta=0.1`" in said
     assert (tmp_path / "page.svg").read_text().startswith("<?xml")
+
+
+def test_the_page_marks_the_rate_that_was_tuned_and_draws_the_runs_at_it(tmp_path):
+    cells = [plan.Cell("apo", rate, plan.TUNE_SEED, "tune") for rate in RATES[1:]]
+    rows = [record(cell, right=right) for cell, right in zip(cells, (0.3, 0.4), strict=True)]
+    at_both = [plan.Cell(spec, 1e-5, 0, "test") for spec in ("grpo", "apo")]
+    rows += [record(cell) for cell in (*at_both, plan.Cell("apo", 1e-4, 0, "test"))]
+    said = written(tmp_path, rows)
+    assert "| `apo` | 30.0 / 90.0 | **40.0** / 90.0 |" in said
+    labels = re.findall("<!-- (.+?) -->", (tmp_path / "page.svg").read_text())
+    assert "apo" in labels and "apo at 0.0001" in labels and "grpo at 0.0001" not in labels
 
 
 def test_the_page_without_runs_says_so(tmp_path):

@@ -5,13 +5,10 @@ Shapes: P prompts, K values of k.
 
 import json
 from pathlib import Path
-from typing import Any
 
-import matplotlib
-import numpy as np
 from head_to_head import cell as shown
 
-from lm import claims, plan
+from lm import claims, plan, plot
 from lm.figures import (
     Runs,
     chance_of_none,
@@ -24,10 +21,6 @@ from lm.figures import (
     scale,
     value,
 )
-
-matplotlib.use("svg")
-from matplotlib import pyplot
-
 from rlvr_cli import registry
 from rlvr_cli.evaluation.metrics import contrast
 from rlvr_cli.evaluation.verdicts import holm
@@ -37,7 +30,7 @@ END = "<!-- end -->\n"
 MODEL = "SmolLM2-135M"
 SAYS = """\
 [claims.md](claims.md) has the verdict of each claim on these runs, by the checks and bounds that \
-it uses for a smaller policy. At {rate:g}, {tally}.
+it uses for a smaller policy. {tallies}.
 """
 DIFFERENCES = ("pass@1", "pass@64", "pass@256", "ucc@64", "entropy")
 
@@ -118,64 +111,17 @@ def rate_table(done: dict[plan.Cell, dict]) -> list[str]:
         "|---|" + "---|" * len(rates),
     ]
     for spec in dict.fromkeys(spec for spec, _ in found):
-        cells = [f"{100 * plan.last(found[spec, r], 'pass@1'):.1f}" if (spec, r) in found else ""
-                 for r in rates]  # fmt: skip
+        best = plan.tuned(spec, rates, done)
+        cells = [_of_rate(found.get((spec, r)), bold=r == best) for r in rates]
         lines.append(f"| `{spec}` | {' | '.join(cells)} |")
     return [*lines, ""]
 
 
-def draw(runs: Runs, path: Path) -> None:
-    """Reward, entropy and held-out Pass@1 over steps, and Pass@k less GRPO's, of the mean run.
-
-    A row of plots for each tier, so that the lines of one can be told apart; GRPO is in all.
-    """
-    titles = ("training reward", "entropy in training, nats", "held-out Pass@1",
-              "held-out Pass@k less grpo's, points")  # fmt: skip
-    rows = _tiers(list(runs))
-    size = (12, 2.5 * len(rows))
-    figure, panels = pyplot.subplots(
-        len(rows), len(titles), figsize=size, layout="constrained", squeeze=False, sharey="col"
-    )
-    for row, specs in zip(panels, rows, strict=True):
-        for number, spec in enumerate(specs):
-            color = "black" if spec == "grpo" else f"C{number - 1}"
-            _draw_run(row, runs[spec], runs.get("grpo"), label=spec, color=color, lw=1)
-        row[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=8)
-        for axes, below in zip(row, ("step", "step", "step", "k"), strict=True):
-            axes.set_xlabel(below)
-            axes.spines[["top", "right"]].set_visible(False)
-    for axes, title in zip(panels[0], titles, strict=True):
-        axes.set_title(title, fontsize=10)
-    matplotlib.rcParams["svg.hashsalt"] = "rlvr"  # the same file for the same records
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
-
-
-def _tiers(specs: list[str]) -> list[list[str]]:
-    """The objectives of each tier, then those of none; GRPO first in each."""
-    planned = [spec for tier in plan.TIERS for spec in tier]
-    tiers = [*plan.TIERS, tuple(spec for spec in specs if spec not in planned)]
-    found = [[s for s in tier if s in specs and s != "grpo"] for tier in tiers]
-    first = ["grpo"] if "grpo" in specs else []
-    return [[*first, *tier] for tier in found if tier] or [specs]
-
-
-def _draw_run(
-    panels: np.ndarray, by_seed: dict[int, dict], grpo: dict[int, dict] | None, **style: Any
-) -> None:
-    records = list(by_seed.values())
-    for axes, name in zip(panels, ("reward", "entropy"), strict=False):
-        steps = min(len(record["curve"][name]) for record in records)
-        line = np.mean([np.array(r["curve"][name][:steps], float) for r in records], axis=0)
-        axes.plot(range(1, steps + 1), line, **style)
-    count = min(len(record["evals"]) for record in records)
-    at = [e["step"] for e in records[0]["evals"][:count]]
-    held_out = [[e["eval"]["pass@1"][0] for e in r["evals"][:count]] for r in records]
-    panels[2].plot(at, np.mean(held_out, axis=0), marker="o", ms=3, **style)
-    if grpo:
-        largest = int(counted(records[0])[0][0])
-        gap_K = curve(by_seed, largest) - curve(grpo, largest)
-        panels[3].semilogx(range(1, largest + 1), 100 * gap_K, base=2, **style)
+def _of_rate(record: dict | None, *, bold: bool) -> str:
+    if record is None:
+        return ""
+    single, several = (100 * plan.last(record, name) for name in ("pass@1", "pass@16"))
+    return f"**{single:.1f}** / {several:.1f}" if bold else f"{single:.1f} / {several:.1f}"
 
 
 def pilot_table(rows: list[dict]) -> list[str]:
@@ -260,19 +206,19 @@ def body(records: list[dict], pilots: list[dict], rate: float, picture: Path) ->
             lines += difference_table(runs, name) if name in metrics else []
         if found := crossings(runs):
             lines += ["Pass@k beside GRPO's:", "", *found, ""]
-    if tuned or default:
-        most, which = max(
-            (tuned, "tuned rate"), (default, f"rate {rate:g}"), key=lambda t: len(t[0])
-        )
-        draw(most, picture)
-        lines += [f"![curves at the {which}]({picture.name})", ""]
+    if default or tuned:
+        plot.draw(plot.rows(default, tuned, best, rate), picture)
+        lines += [f"![curves at {rate:g}, and at other tuned rates]({picture.name})", ""]
     lines += [
-        "### Held-out Pass@1 by learning rate, on the prompts to tune on",
+        "### Held-out Pass@1 / Pass@16 by learning rate, on the prompts to tune on",
+        "",
+        "Of one run each. The rate with the highest Pass@1 (bold) is the tuned one.",
         "",
         *rate_table(done),
     ]
-    said = SAYS.format(rate=rate, tally=claims.tally(claims.rows(default, first, MODEL)))
-    lines += ["### What the papers say", "", said]
+    sides = {f"At {rate:g}": default} | ({"at the tuned rates": tuned} if tuned else {})
+    tallies = (f"{at}, {claims.tally(claims.rows(r, first, MODEL))}" for at, r in sides.items())
+    lines += ["### What the papers say", "", SAYS.format(tallies="; ".join(tallies))]
     both = {f"all at {rate:g}": default, "each at its tuned rate": tuned}
     return "\n".join([*lines, "### What was not run", "", *missing(both)])
 
