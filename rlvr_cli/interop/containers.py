@@ -100,6 +100,13 @@ def _are_objects(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
 
 
+def are_turns(value: Any) -> bool:
+    """Whether a value is a conversation: a list of messages."""
+    return _are_objects(value) and all(
+        isinstance(one.get("role", one.get("from")), str) for one in value
+    )
+
+
 def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
 

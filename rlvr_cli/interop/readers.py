@@ -135,6 +135,8 @@ def _no_json(path: Path, number: int, error: Exception) -> DataError:
 
 
 def _checked(path: Path, number: int, row: Any, text: str) -> dict[str, Any]:
+    if containers.are_turns(row):
+        row = {"messages": row}
     if not isinstance(row, dict):
         raise DataError(
             f"`{shown(path)}` row {number} is not an object: {str(row)[:60]}", "one object a row"

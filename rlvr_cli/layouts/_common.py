@@ -1,5 +1,8 @@
 """What the layouts share."""
 
+import ast
+import json
+import string
 from typing import Any
 
 from rlvr_cli.protocols import Unusable
@@ -31,6 +34,27 @@ def text(row: Row, name: str) -> str:
     if not isinstance(content, str):
         raise Unusable(f"its `{name}` is no text: {brief(content)}")
     return content.strip()
+
+
+def listed(row: Row, name: str) -> list[Any]:
+    """The list in a column, also as text, as CSV has it: JSON or what Python prints."""
+    content = value(row, name)
+    if isinstance(content, str):
+        for read in (json.loads, ast.literal_eval):
+            try:
+                content = read(content)
+                break
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                continue
+    if not isinstance(content, list):
+        raise Unusable(f"its `{name}` is no list: {brief(content)}")
+    return content
+
+
+def with_options(question: str, options: list[str]) -> str:
+    """A question and below it a line for each option, as in `B. 42`."""
+    letters = string.ascii_uppercase[: len(options)]
+    return "\n".join([question, "", *(f"{a}. {b}" for a, b in zip(letters, options, strict=True))])
 
 
 def answered(row: Row, name: str = "answer") -> str:

@@ -1,10 +1,11 @@
-"""MMLU-Pro, MMLU, ARC and MedQA: `question`, its `options` or `choices`, and the right one.
+"""MMLU-Pro, MMLU, ARC, MedQA, OpenBookQA, AQuA: `question`, `options` or `choices`, the right one.
 
 The prompt is the question and below it a line for each option, as in `B. 42`. The gold is a letter:
-that of `answer`, or of `answer_index`, or of the labels `answerKey` and `answer_idx`.
+that of `answer`, or of `answer_index`, or of the labels `answerKey`, `answer_idx` and `correct`.
 """
 
 import json
+import re
 import string
 from typing import Any
 
@@ -12,26 +13,27 @@ from rlvr_cli.layouts import _common
 from rlvr_cli.protocols import Layout, Unusable
 
 SAYS = "options are lines `A. ...` below the question, the gold is a letter, the verifier choice"
+_QUESTIONS = ("question", "question_stem")
 
 
 def recognises(rows: list[dict[str, Any]]) -> bool:
     first = rows[0]
-    is_known = any(name in first for name in ("answer", "answerKey", "answer_index"))
+    is_known = any(name in first for name in ("answer", "answerKey", "answer_index", "correct"))
     options = first.get("options", first.get("choices"))
-    return "question" in first and is_known and isinstance(options, list | dict)
+    is_asked = any(name in first for name in _QUESTIONS)
+    return is_asked and is_known and isinstance(options, list | dict)
 
 
 def build() -> Layout:
     def read(row: dict[str, Any]) -> dict[str, Any]:
         texts, labels = _options(row)
         letters = string.ascii_uppercase[: len(texts)]
-        lines = [f"{letter}. {text}" for letter, text in zip(letters, texts, strict=True)]
-        question = _common.text(row, "question")
+        name = next(name for name in _QUESTIONS if name in row)
         return {
-            "prompt": "\n".join([question, "", *lines]),
+            "prompt": _common.with_options(_common.text(row, name), texts),
             "answer": _gold(row, letters, labels, texts),
             "verifier": "choice",
-            "used": {"question", "options", "choices"},
+            "used": {*_QUESTIONS, "options", "choices"},
             "extra": {"options": texts},
         }
 
@@ -56,11 +58,20 @@ def _options(row: dict[str, Any]) -> tuple[list[str], list[str]]:
         raise Unusable("it has no list of 2 to 26 options")
     letters = list(string.ascii_uppercase[: len(given)])
     named = list(map(str, labels)) if isinstance(labels, list) else letters
-    return list(map(str, given)), named if len(named) == len(given) else letters
+    return _unlettered(list(map(str, given))), named if len(named) == len(given) else letters
+
+
+def _unlettered(texts: list[str]) -> list[str]:
+    """Options without the letters that AQuA writes before them: `A)21`."""
+    split = [re.fullmatch(r"([A-Z])\)\s*(.+)", text, re.DOTALL) for text in texts]
+    if [one and one[1] for one in split] != list(string.ascii_uppercase[: len(texts)]):
+        return texts
+    return [one[2] for one in split if one]
 
 
 def _gold(row: dict[str, Any], letters: str, labels: list[str], texts: list[str]) -> str:
-    index, answer = row.get("answer_index"), row.get("answerKey", row.get("answer"))
+    known = (row[name] for name in ("answerKey", "answer", "correct") if name in row)
+    index, answer = row.get("answer_index"), next(known, None)
     if isinstance(row.get("answer_idx"), str):  # of MedQA, whose `answer` is the text
         answer = row["answer_idx"]
     if isinstance(answer, int) and not isinstance(answer, bool):

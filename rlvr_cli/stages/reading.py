@@ -12,7 +12,7 @@ from typing import Any
 from rlvr_cli import registry
 from rlvr_cli.config import ImageOptions
 from rlvr_cli.errors import DataError, UsageError, first_line
-from rlvr_cli.interop import data_sets, readers
+from rlvr_cli.interop import data_sets, readers, spoken
 from rlvr_cli.interop.names import id_text
 from rlvr_cli.models import messages
 from rlvr_cli.protocols import Layout, Unusable
@@ -147,11 +147,21 @@ def _columns(
     prompt_name = readers.required(rows, prompt_column, readers.PROMPT, "--prompt-column", path)
     answer_name = None
     if answer_column != NO_COLUMN:
+        last = f"--answer-column {prompt_name} --drop-answer-turn"
         answer_name = readers.required(
             rows, answer_column, readers.ANSWER, "--answer-column", path,
-            f", or say --answer-column {NO_COLUMN} for a verifier that reads no gold",
+            (f", or take the last turn of `{prompt_name}`: {last}"
+             if _is_answered(rows[0], prompt_name) else "")
+            + f", or say --answer-column {NO_COLUMN} for a verifier that reads no gold",
         )  # fmt: skip
     return prompt_name, answer_name
+
+
+def _is_answered(row: dict[str, Any], name: str) -> bool:
+    """Whether the conversation in a column ends with a turn of the model."""
+    turns = readers.look_up(row, name)
+    last = turns[-1] if isinstance(turns, list) and turns else None
+    return isinstance(last, dict) and last.get("role", last.get("from")) in spoken.MODEL
 
 
 def _guessed(prompt: str, answer: str | None, *named: str | None) -> Iterator[str]:

@@ -177,6 +177,25 @@ MBPP_SANITIZED = table(  # google-research-datasets/mbpp, sanitized
         "test_list": ["assert math.isclose(root(4), 2)"],
     },
 )
+MBPP_PLUS = table(  # evalplus/mbppplus
+    [
+        ("task_id", pa.int64()),
+        *texts("code", "prompt", "source_file"),
+        ("test_imports", TEXTS),
+        ("test_list", TEXTS),
+        *texts("test"),
+    ],
+    {
+        "task_id": 3,
+        "code": "def double(n):\n    return 2 * n",
+        "prompt": "Write a function to double a number.",
+        "source_file": "Benchmark Questions Verification V2.ipynb",
+        "test_imports": [],
+        "test_list": ["assert double(2) == 4"],
+        "test": "inputs = [[-3], [7]]\nresults = [-6, 14]\n"
+        "for inp, exp in zip(inputs, results):\n    assert double(*inp) == exp\n",
+    },
+)
 SPIDER = table(  # xlangai/spider
     [
         *texts("db_id", "query", "question"),
@@ -242,6 +261,58 @@ ARC = table(  # allenai/ai2_arc, some of whose labels are numbers
         "question": "What is hot?",
         "choices": {"text": ["ice", "fire", "snow", "rain"], "label": ["1", "2", "3", "4"]},
         "answerKey": "2",
+    },
+)
+OPENBOOKQA = table(  # allenai/openbookqa
+    [
+        *texts("id", "question_stem"),
+        ("choices", pa.struct([("text", TEXTS), ("label", TEXTS)])),
+        ("answerKey", pa.string()),
+    ],
+    {
+        "id": "7-1",
+        "question_stem": "The sun is",
+        "choices": {"text": ["cold", "hot"], "label": ["A", "B"]},
+        "answerKey": "B",
+    },
+)
+AQUA = table(  # deepmind/aqua_rat
+    [*texts("question"), ("options", TEXTS), *texts("rationale", "correct")],
+    {
+        "question": "What is 3 * 7?",
+        "options": ["A)18", "B)20", "C) 21", "D)24", "E)27"],
+        "rationale": "It is 21.",
+        "correct": "C",
+    },
+)
+MEDMCQA = table(  # openlifescienceai/medmcqa
+    [
+        *texts("id", "question", "opa", "opb", "opc", "opd"),
+        ("cop", pa.int64()),
+        *texts("choice_type", "exp", "subject_name", "topic_name"),
+    ],
+    {
+        "id": "e9ad821a-c438-4965-9f77-760819dfa155",
+        "question": "Which of these pumps blood?",
+        "opa": "Liver",
+        "opb": "Lung",
+        "opc": "Heart",
+        "opd": "Skin",
+        "cop": 2,
+        "choice_type": "single",
+        "exp": "It is a muscle.",
+        "subject_name": "Anatomy",
+        "topic_name": None,
+    },
+)
+OPEN_REASONER_ZERO = table(  # Open-Reasoner-Zero/orz_math_57k_collection
+    [
+        ("0", pa.struct(texts("from", "value"))),
+        ("1", pa.struct([("from", pa.string()), ("ground_truth", pa.struct(texts("value")))])),
+    ],
+    {
+        "0": {"from": "human", "value": "What is $6 * 7$?"},
+        "1": {"from": "assistant", "ground_truth": {"value": "42"}},
     },
 )
 AIME = table(  # HuggingFaceH4/aime_2024
@@ -573,6 +644,7 @@ SAMPLES = {
     "big-math": (BIG_MATH, "big-math", "math", ["\\boxed{6}"]),
     "mbpp": (MBPP, "mbpp", "code", ["```python\ndef double(n):\n    return n + n\n```"]),
     "mbpp-sanitized": (MBPP_SANITIZED, "mbpp", "code", ["def root(n):\n    return n ** 0.5\n"]),
+    "mbpp-plus": (MBPP_PLUS, "mbpp", "code", [DOUBLE]),
     "humaneval": (HUMANEVAL, "humaneval", "code", [DOUBLE]),
     "leetcode": (LEETCODE, "leetcode-dataset", "code", [METHOD]),
     "apps": (APPS, "apps", "code", [SCRIPT, DOUBLE]),
@@ -591,6 +663,10 @@ SAMPLES = {
     "geometry3k": (GEOMETRY3K, "geometry3k", "math", ["So it is $\\boxed{\\sqrt{884}}$."]),
     "bird": (BIRD, "spider", "sql", ["SELECT count(*) FROM pet WHERE age <= 3"]),
     "arc": (ARC, "multiple-choice", "choice", ["The answer is (B)."]),
+    "openbookqa": (OPENBOOKQA, "multiple-choice", "choice", ["The answer is (B)."]),
+    "aqua": (AQUA, "multiple-choice", "choice", ["The answer is (C)."]),
+    "medmcqa": (MEDMCQA, "medmcqa", "choice", ["The answer is (C)."]),
+    "orz": (OPEN_REASONER_ZERO, "open-reasoner-zero", "math", ["So it is \\boxed{42}."]),
     "search-r1": (SEARCH_R1, "verl", "qa", ["<think>...</think> <answer> Jane Austen </answer>"]),
     "flash-rag": (FLASH_RAG, "question-answering", "qa", ["The answer is Jane Austen."]),
     "nq-open": (NQ_OPEN, "question-answering", "qa", ["Final answer: 1815"]),

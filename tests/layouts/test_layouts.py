@@ -15,6 +15,7 @@ NAMES = (
     *("aime", "olympiad", "search-r1", "flash-rag", "nq-open", "hotpot-qa", "trivia-qa", "squad"),
     *("ifeval", "rlvr-ifeval", "rlvr-gsm", "humaneval", "leetcode", "apps", "code-contests"),
     *("livecodebench", "kodcode", "synthetic", "synthetic-math", "medqa"),
+    *("mbpp-plus", "openbookqa", "aqua", "medmcqa", "orz"),
 )
 
 
@@ -246,6 +247,62 @@ def test_a_row_whose_answer_is_no_option_is_refused(samples, refused, jsonl, tmp
     path = jsonl(row | {"answer": "K"}, name="mmlu.jsonl")
     err = refused(3, "prompts", path, "--out", tmp_path / "made")
     assert "its answer `K` is none of its options" in err
+
+
+def test_letters_before_options_are_not_doubled(made):
+    _, (row,) = made("aqua")
+    assert json.loads(row["messages"]).splitlines()[2:5] == ["A. 18", "B. 20", "C. 21"]
+
+
+def test_the_right_option_of_the_authors_files_counts_from_one(
+    samples, rlvr, refused, jsonl, tmp_path
+):
+    (row,) = samples.MEDMCQA.to_pylist()
+    cops = {"a": 4, "b": 1, "c": None}
+    path = jsonl(*(row | {"id": i, "cop": cop} for i, cop in cops.items()), name="train.jsonl")
+    words = ("prompts", path, "--out", tmp_path / "made")
+    assert "hint: count from 1: --layout medmcqa:first=1" in refused(3, *words)
+    ran = rlvr(*words, "--layout", "medmcqa:first=1", "--drop-unusable")
+    assert ran.code == 0, ran.err
+    assert [row["answer"] for row in pq.read_table(tmp_path / "made").to_pylist()] == ["D", "A"]
+
+
+def test_a_row_of_two_turns_is_read_as_its_columns_are(samples, rlvr, tmp_path):
+    (row,) = samples.OPEN_REASONER_ZERO.to_pylist()
+    path = tmp_path / "orz.json"
+    path.write_text(json.dumps([[row["0"], row["1"]]] * 2))
+    ran = rlvr("prompts", path, "--out", tmp_path / "made")
+    assert ran.code == 0 and "taken as open-reasoner-zero: " in ran.err, ran.err
+    rows = pq.read_table(tmp_path / "made").to_pylist()
+    assert [(json.loads(row["messages"]), row["answer"]) for row in rows] == [
+        ("What is $6 * 7$?", "42")
+    ] * 2
+
+
+@pytest.mark.parametrize("written", [json.dumps, str])
+def test_tests_that_a_text_lists_are_read_one_by_one(samples, rlvr, jsonl, tmp_path, written):
+    (row,) = samples.MBPP_PLUS.to_pylist()
+    path = jsonl(row | {"test_list": written(row["test_list"])}, name="mbpp.jsonl")
+    assert rlvr("prompts", path, "--out", tmp_path / "made").code == 0
+    (made,) = pq.read_table(tmp_path / "made").to_pylist()
+    assert made["answer"].startswith("assert double(2) == 4\ninputs = [[-3], [7]]")
+
+
+def test_a_list_of_tests_that_is_none_is_refused(samples, refused, jsonl, tmp_path):
+    (row,) = samples.MBPP_PLUS.to_pylist()
+    path = jsonl(row | {"test_list": "assert double(2) == 4"}, name="mbpp.jsonl")
+    err = refused(3, "prompts", path, "--out", tmp_path / "made")
+    assert "its `test_list` is no list: assert double(2) == 4" in err
+
+
+def test_the_last_turn_is_offered_as_the_gold(rlvr, refused, jsonl, tmp_path):
+    turns = [{"role": "user", "content": "6 * 7?"}, {"role": "assistant", "content": "42"}]
+    words = ("prompts", jsonl({"messages": turns}, name="sft.jsonl"), "--out", tmp_path / "made")
+    err = refused(3, *words)
+    assert "the last turn of `messages`: --answer-column messages --drop-answer-turn" in err
+    assert rlvr(*words, "--answer-column", "messages", "--drop-answer-turn").code == 0
+    (row,) = pq.read_table(tmp_path / "made").to_pylist()
+    assert row["answer"] == "42"
 
 
 def test_questions_and_answers_without_marks_are_no_gsm8k(samples, rlvr, jsonl, tmp_path):
