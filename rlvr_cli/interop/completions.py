@@ -3,6 +3,7 @@
 Shapes: N completions of a batch.
 """
 
+import shlex
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -13,7 +14,17 @@ import pyarrow as pa
 
 from rlvr_cli.config import Columns as Columns
 from rlvr_cli.errors import DataError
-from rlvr_cli.interop import file_sets, finish, labels, parquet_columns, readers, spoken, tool_rows
+from rlvr_cli.interop import (
+    containers,
+    file_sets,
+    finish,
+    labels,
+    parquet_columns,
+    readers,
+    spoken,
+    tool_rows,
+    written,
+)
 from rlvr_cli.interop.batch import Batch as Batch
 from rlvr_cli.interop.identity import Prompts, Samples
 from rlvr_cli.interop.names import KNOWN as KNOWN, PER_ROW
@@ -230,6 +241,7 @@ class Stream:
             self._require_ids(Path(readers.shown(self._file)), part)
         for number, row in part:
             values = {name: readers.look_up(row, column) for name, column in self.has.items()}
+            values = written.values(values, self.has)
             if "completion" in values:
                 values["completion"] = self._spoken(values["completion"], number)
             lists = self._lists(values)
@@ -367,6 +379,12 @@ class Stream:
         """The error of rows that have no id, with the text of prompts in its place if all have."""
         names = list(map(str, part[0][1]))
         self._require_given(where, names)
+        inner = containers.inner(part[0][1]) if len(part) == 1 else None
+        if inner:
+            raise DataError(
+                f"`{where}` is one object, which holds rows in {inner}",
+                f"take them out: jq -c {shlex.quote(inner)} {shlex.quote(str(where))} > rows.jsonl",
+            )
         text = next((name for name in KNOWN["prompt"] if name in names), "")
         without = next((number for number, row in part if row.get(text) is None), None)
         is_null = f", and no `{text}` in row {without}" if text and without else ""

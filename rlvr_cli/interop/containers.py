@@ -47,6 +47,17 @@ def holds_rows(value: Any, where: object, is_row: IsRow) -> bool:
     return _has_id(value) or bool(_OF_ROWS & set(value))
 
 
+def inner(value: Row, path: str = "") -> str | None:
+    """jq's path to the first list of rows inside an object of objects; None without one."""
+    for key, one in value.items():
+        here = f"{path}[{json.dumps(key)}]"
+        if _are_objects(one) and {*ID, *_TEXTS} & set(one[0]):
+            return f".{here}[]"
+        if isinstance(one, dict) and (found := inner(one, here)):
+            return found
+    return None
+
+
 def _listed(value: Row, where: object) -> list[Row] | None:
     """The one list of objects among the fields; an error where there are several."""
     lists = {name: one for name, one in value.items() if _are_objects(one)}

@@ -1,10 +1,9 @@
 """What the layouts share."""
 
-import ast
-import json
 import string
 from typing import Any
 
+from rlvr_cli.interop import written
 from rlvr_cli.protocols import Unusable
 from rlvr_cli.terminal.escape import brief
 from rlvr_cli.verification.parsing import boxed
@@ -40,14 +39,9 @@ def listed(row: Row, name: str) -> list[Any]:
     """The list in a column, also as text, as CSV has it: JSON or what Python prints."""
     content = value(row, name)
     if isinstance(content, str):
-        for read in (json.loads, ast.literal_eval):
-            try:
-                content = read(content)
-                break
-            except (ValueError, SyntaxError, RecursionError, MemoryError):
-                continue
+        content = written.parsed(content)
     if not isinstance(content, list):
-        raise Unusable(f"its `{name}` is no list: {brief(content)}")
+        raise Unusable(f"its `{name}` is no list: {brief(row[name])}")
     return content
 
 

@@ -334,3 +334,15 @@ def test_without_ids_the_text_is_offered_as_one(file):
         counts(path)
     assert error.value.hint.endswith(", or the text: --id-column question")
     assert counts(path, id="question") == {"1+1?": (1, 1), "2+2?": (1, 0)}
+
+
+def test_rows_inside_objects_come_with_the_line_that_takes_them_out(tmp_path):
+    path = tmp_path / "results 1.json"
+    rows = [{"id": 1, "problem": "2+2?", "model_output": "4"}]
+    path.write_text(json.dumps({"results": {"AIME24": {"num_total": 1, "examples": rows}}}))
+    with pytest.raises(DataError, match="is one object, which holds rows in") as error:
+        list(Stream(path, wanted={"completion"}))
+    assert error.value.hint == (
+        """take them out: jq -c '.["results"]["AIME24"]["examples"][]' """
+        f"'{path}' > rows.jsonl"
+    )

@@ -60,6 +60,13 @@ FILES = {
     "open-instruct": ("completions.jsonl", [
         {"messages": [*ASK, *turns], "model_completion": text, "reference_completion": "4",
          "score": float(right)} for text, turns, right in EACH]),
+    "helm": ("display_predictions.json", [
+        {"instance_id": "id1", "train_trial_index": at, "predicted_text": text,
+         "stats": {"num_output_tokens": 3.0, "exact_match": float(right)}}
+        for at, (text, _, right) in enumerate(EACH)]),
+    "nemo-rl": ("val_data_step5.jsonl", [
+        {"content": [[*ASK, *turns]], "rewards": [float(right)], "idx": at}
+        for at, (_, turns, right) in enumerate(EACH)]),
     "openrlhf": ("out.jsonl", [
         {"input": "2+2?", "output": text, "reward": float(right)} for text, _, right in EACH]),
 }  # fmt: skip

@@ -39,6 +39,10 @@ ROWS = {
     "lm-eval": ["doc_id doc target arguments resps filtered_resps filter metrics exact_match"],
     "verl": ["data_source prompt responses reward_model", "input output gts score step"],
     "trl": ["step prompt completion accuracy_reward advantage"],
+    "helm": ["adapter_spec request_states", "adapter_spec request_states annotator_specs",
+             "instance_id train_trial_index predicted_text stats"],
+    "nemo-rl": ["content rewards generation_logprobs prev_logprobs input_lengths idx",
+                "content rewards idx"],
     "lighteval": ["__doc__ __model_response__ __metric__", "doc model_response metric"],
 }  # fmt: skip
 PLAIN = [
