@@ -10,13 +10,22 @@ from typing import Any
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError, first_line
 from rlvr_cli.kernels import sizes
-from rlvr_cli.memory_estimate import vision
-from rlvr_cli.models import loading, lora, policy as policies, pretrained, vision_part
+from rlvr_cli.memory_estimate import kept, vision
+from rlvr_cli.memory_estimate.kept import Kept
+from rlvr_cli.models import (
+    key_heads,
+    loading,
+    lora,
+    policy as policies,
+    pretrained,
+    vision_part,
+)
 from rlvr_cli.models.policy import Policy
 from rlvr_cli.runtime.device import Device
 
 _CHUNK_BYTES = 5  # of each logit: itself in float32, and temporaries of a piece
 _SAVED_BYTES = 8  # of a capped score: tanh 4 and softmax 4; in bfloat16 2 and 4, and its cast 2
+_UNCAPPED_BYTES = {4: 4, 2: 6}  # of another score of eager attention: the softmax, and its cast
 _TEMPORARY_BYTES = {4: 8, 2: 10}  # without gradient: before the softmax, in float32, after it
 _MASKS = 2  # of a model that caps: of its layers with a window, and of those without
 
@@ -30,12 +39,13 @@ class Shape:
     layers: int
     hidden: int
     intermediate: int  # of all feed-forward layers that one token goes through
-    heads: int
-    kv_heads: int
-    head_dim: int
+    heads: int  # 0 in a model without attention
+    head_dim: int  # of the widest layer
+    kept: Kept  # numbers that decoding keeps
     vocabulary: int
     head_trained: bool = True
-    capped: bool = False  # attention scores, which eager attention then keeps in memory
+    eager: bool = False  # attention, which then keeps its scores in memory
+    capped: bool = False  # attention scores
     norms: int = 2  # of a layer, over hidden states; counted where scores are capped
     tower: vision.Tower | None = None  # where prompts have images
 
@@ -68,6 +78,7 @@ def shape_of(
         raise DataError(
             f"cannot read the configuration of `{path}`: {first_line(error)}", "copy it again"
         ) from error
+    decoding = kept.of(model)
     if options.lora_rank:
         with torch.device("meta"):
             lora.inject(model, options, seed=0, reads_images=reads_images)
@@ -77,6 +88,8 @@ def shape_of(
     values = text.to_dict()
     head, capped = model.get_output_embeddings().weight, loading.caps_attention(model)
     feed = values.get("intermediate_size") or 4 * text.hidden_size
+    if isinstance(feed, list):  # one of each layer
+        feed = max(feed)
     if experts := values.get("num_experts_per_tok"):
         feed = experts * (values.get("moe_intermediate_size") or feed)
     return Shape(
@@ -85,11 +98,12 @@ def shape_of(
         layers=text.num_hidden_layers,
         hidden=text.hidden_size,
         intermediate=feed,
-        heads=text.num_attention_heads,
-        kv_heads=values.get("num_key_value_heads") or text.num_attention_heads,
-        head_dim=values.get("head_dim") or text.hidden_size // text.num_attention_heads,
+        heads=getattr(text, "num_attention_heads", 0),
+        head_dim=max((heads.size for heads in key_heads.of(config)), default=0),
+        kept=decoding,
         vocabulary=head.shape[0],
         head_trained=head.requires_grad,
+        eager=capped or model.config._attn_implementation == "eager",
         capped=capped,
         norms=_norms(model, text) if capped else 2,
         tower=vision.tower_of(policy, options) if images and reads_images else None,
@@ -117,7 +131,7 @@ def activations(shape: Shape, rows: PaddedRows, size: int, *, recompute: bool) -
     layer = _layer(shape, size, rows.longest)
     if recompute:
         layer = size * shape.hidden
-        outside += _MASKS * size * rows.longest * shape.capped
+        outside += _MASKS * size * rows.longest * shape.eager
     return rows.tokens * (shape.layers * layer + outside)
 
 
@@ -126,11 +140,13 @@ def _layer(shape: Shape, size: int, longest: int) -> int:
 
     The float32 input and the output of the norms, in float32 too where scores are capped, the
     inputs of its linear maps, queries, keys, values and output of the attention, and four values
-    of each feed-forward unit; of each head its capped scores, or only their logsumexp.
+    of each feed-forward unit; of each head its scores where attention is eager, or only their
+    logsumexp.
     """
     norms = shape.norms * _norm(shape, size)
     maps = size * (2 * shape.hidden + 4 * shape.attention + 4 * shape.intermediate)
-    return norms + maps + shape.heads * (_SAVED_BYTES * longest if shape.capped else 4)
+    score = _SAVED_BYTES if shape.capped else _UNCAPPED_BYTES[size]
+    return norms + maps + shape.heads * (score * longest if shape.eager else 4)
 
 
 def _norm(shape: Shape, size: int) -> int:
@@ -140,11 +156,11 @@ def _norm(shape: Shape, size: int) -> int:
 def _gradients(shape: Shape, size: int, longest: int) -> int:
     """The most that a layer's gradients take of a token beyond the activations they release.
 
-    Those of its feed-forward units; or those of capped scores, before and after the softmax in
+    Those of its feed-forward units; or those of eager scores, before and after the softmax in
     float32, when everything after the attention has been released.
     """
     feed = size * (shape.intermediate + 2 * shape.hidden) + 4 * shape.hidden
-    if not shape.capped:
+    if not shape.eager:
         return feed
     scores = (4 + size) * shape.heads * longest + size * (2 * shape.attention + shape.hidden)
     released = size * (4 * shape.intermediate + shape.hidden) + (shape.norms - 1) * _norm(
@@ -174,12 +190,12 @@ def forward(
 ) -> int:
     """The largest temporaries of a pass without gradient: those of a layer.
 
-    Where scores are capped a token has them for `keys` keys, those of its row by default, at `pair`
-    bytes each: by default what transformers keeps of every head, and its masks.
+    Where attention is eager a token has scores for `keys` keys, those of its row by default, at
+    `pair` bytes each: by default what transformers keeps of every head, and its masks.
     """
     wide = 3 * shape.intermediate + 2 * shape.hidden
     widest = rows.tokens * size * max(wide, 5 * shape.attention)
-    if shape.capped:
+    if shape.eager:
         keys = keys or rows.longest
         pair = pair or shape.heads * _TEMPORARY_BYTES[size] + _MASKS * size
         repeated = 2 * size * shape.attention * keys  # keys and values, for each query head
@@ -207,6 +223,6 @@ def logits(shape: Shape, tokens: int, device: Device) -> int:
     return 0 if device.kind == "cuda" else chunk
 
 
-def cache(shape: Shape, tokens: int, size: float) -> int:
-    """Keys and values of so many tokens, `size` bytes a number."""
-    return round(2 * shape.layers * shape.kv_heads * shape.head_dim * size * tokens)
+def cache(shape: Shape, rows: int, length: int, size: float) -> int:
+    """What decoding keeps of rows of so many tokens, `size` bytes a number; states in float32."""
+    return round(rows * (length * shape.kept.of_token * size + 4 * shape.kept.of_row))

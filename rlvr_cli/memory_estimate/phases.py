@@ -2,8 +2,9 @@
 
 The sum of the tensors that the engines hold at their peak: within a tenth of what torch allocates
 for a dense decoder with gated feed-forward layers, and one that caps its attention scores as Gemma
-2 does (tests/memory_estimate/test_phases.py). The 1 GiB or so of the device's libraries is not
-counted.
+2 does (tests/memory_estimate/test_phases.py). In other families what decoding keeps is exact and
+the rest is rough: the temporaries of linear attention are three times as large. The 1 GiB or so of
+the device's libraries is not counted.
 """
 
 import dataclasses
@@ -196,7 +197,7 @@ def rollout(
 
     def parts(batch: int) -> dict[str, int]:
         number = device.bytes_of("auto")
-        cache_bytes = cache(shape, batch * length, number)
+        cache_bytes = cache(shape, batch, length, number)
         sampled = batch * shape.vocabulary * (number + _SAMPLER_BYTES)
         keys = length if device.kind == "cuda" else prompt  # attention reads all of a static cache
         prompts = forward(shape, PaddedRows(batch * prompt, prompt), number, keys=keys)
@@ -238,7 +239,7 @@ def _graph(
         first = PaddedRows(max(prompt, min(_PREFILL_TOKENS, rows * prompt)), prompt)
         prompts = forward(shape, first, number, pair=_GRAPH_SCORE_BYTES * shape.heads)
         parts = {
-            "keys and values": cache(shape, rows * length, size),
+            "keys and values": cache(shape, rows, length, size),
             "temporaries": max(prompts, rows * shape.vocabulary * logit),
         }
         return Requirement(
@@ -262,7 +263,7 @@ def _vllm(
     share = chosen["gpu_memory"] or (0.5 if reserved_bytes else 0.9)
     split = chosen["tensor_parallel"] * chosen["pipeline_parallel"]
     weights = number * shape.parameters // split
-    least = weights + cache(shape, length, number) // split
+    least = weights + cache(shape, 1, length, number) // split
     requested = int(share * device.total) if device.kind == "cuda" else least
     if chosen["cache_gib"]:
         requested = weights + int(chosen["cache_gib"] * 2**30)

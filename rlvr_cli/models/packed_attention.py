@@ -53,14 +53,14 @@ def is_fast(model: Any) -> bool:
         device.type == "cuda"
         and torch.version.cuda
         and torch.cuda.get_device_capability(device) >= _LEAST_CAPABILITY
-        and size <= _MOST_HEAD_SIZE
+        and 0 < size <= _MOST_HEAD_SIZE
         and not size % 8
     )
 
 
 def head_size(model: Any) -> int:
-    """The largest of any layer."""
-    return max(heads.size for heads in key_heads.of(model.config))
+    """The largest of any layer; 0 of a model without attention."""
+    return max((heads.size for heads in key_heads.of(model.config)), default=0)
 
 
 @torch.library.custom_op("rlvr::packed_attention", mutates_args=())

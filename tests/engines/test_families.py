@@ -13,15 +13,18 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 from rlvr_cli.algorithms import objective
 from rlvr_cli.algorithms.objective import Totals
-from rlvr_cli.config import UpdateOptions
+from rlvr_cli.config import RolloutOptions, UpdateOptions
 from rlvr_cli.engines.rollout.graph import GraphEngine, row_bytes
 from rlvr_cli.engines.rollout.transformers import TransformersEngine
 from rlvr_cli.engines.training.local import LocalEngine
 from rlvr_cli.errors import UsageError, UserError
+from rlvr_cli.memory_estimate import model_size, phases
 from rlvr_cli.models import logprobs, packed_attention, policy
 from rlvr_cli.protocols import Request, Row, SamplingParams
+from rlvr_cli.runtime.device import Device
 
 VOCABULARY = 99
+ROOM = Device("cpu", 1 << 40, 1 << 40)
 SIZES = {
     "vocab_size": VOCABULARY, "hidden_size": 64, "intermediate_size": 48, "num_hidden_layers": 4,
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "pad_token_id": 0,
@@ -87,7 +90,13 @@ def save(kind, options, path):
     if kind not in CONFIG_MAPPING:
         pytest.skip(f"transformers {transformers.__version__} has no {kind}")
     torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(CONFIG_MAPPING[kind](**SIZES | options)).float()
+    made = CONFIG_MAPPING[kind]
+    known = {
+        *made().to_dict(),
+        *made.attribute_map,
+    }  # a config keeps any other name that it is given
+    sizes = {name: size for name, size in SIZES.items() if name in known}
+    model = AutoModelForCausalLM.from_config(made(**sizes | options)).float()
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.ndim > 1 and "A_log" not in name:
@@ -163,6 +172,30 @@ def test_what_an_update_saves_is_what_it_trained(path, rank, tmp_path):
         trained = logps(engine.loaded.model, *row)
         assert logps(again, *row) == pytest.approx(trained, abs=1e-5)
         assert trained != pytest.approx(old, abs=1e-2)
+
+
+def numbers_in(kept):
+    """How many numbers the tensors of a cache have, whatever it is made of."""
+    if isinstance(kept, torch.Tensor):
+        return kept.numel()
+    if hasattr(kept, "__dict__"):
+        kept = vars(kept)
+    parts = list(kept.values()) if isinstance(kept, dict) else kept
+    return sum(map(numbers_in, parts)) if isinstance(parts, list) else 0
+
+
+@torch.no_grad()
+def test_the_memory_of_a_model_is_known_before_it_is_loaded(path):
+    loaded = load(path)
+    shape = model_size.shape_of(loaded.policy)
+    assert shape.parameters == loaded.model.num_parameters()
+    made = loaded.model(torch.tensor([TOKENS[2]]), use_cache=True)
+    kept = numbers_in(made.get("past_key_values") or made.get("cache_params"))
+    positions = 2 * shape.layers  # of a window, as a tensor
+    assert 0 <= kept - LENGTHS[2] * shape.kept.of_token - shape.kept.of_row <= positions
+    update = phases.training(shape, UpdateOptions(), ROOM, phases.UpdateSize(8, 64, 32))
+    assert phases.rollout(shape, RolloutOptions(), ROOM, prompt=8, requests=4).total < update.total
+    assert update.total > 16 * shape.parameters
 
 
 UNPADDED = {  # their positions or states go through the padding
