@@ -3,7 +3,7 @@ r"""Times of day, dates, ratios, remainders: `4:30 p.m.`, `2024-01-05`, `1:2:3`,
 import re
 from fractions import Fraction
 
-from rlvr_cli.verification.mathematics import expressions, numerals, plain, shapes
+from rlvr_cli.verification.mathematics import congruences, expressions, plain, shapes
 from rlvr_cli.verification.mathematics.matching import Again
 from rlvr_cli.verification.mathematics.options import Options
 
@@ -22,10 +22,6 @@ _REMAINDER = re.compile(
     r"([0-9]+)\s*(?:,\s*)?(?:\\(?:text|mathrm)\s*\{\s*,?\s*(?:R|r|remainder)\.?\s*\}|\s(?:R|r|remainder)\s)\s*([0-9]+)"
 )
 _COLON = re.compile(r"\s*:\s*")
-_CONGRUENCE = re.compile(
-    r"(?:.*\\equiv\s*)?(-?[0-9]+)\s*(?:\\pmod\s*\{?\s*([0-9]+)\s*\}?"
-    r"|\\text\s*\{\s*\(mod\s*([0-9]+)\)\s*\}|\(?\s*(?:\\mod|\\(?:text|mathrm)\s*\{\s*\(?mod\s*\}|mod(?![a-z]))\s*\{?\s*([0-9]+)\s*\}?\s*\)?)"
-)
 _MIDDLE = re.compile(
     r"(?:\\text\s*\{\s*)?(?:12(?::00)?\s*(?:[ap]\.?m\.?)?\s*(?:\\text\s*\{)?\s*)?\(?"
     r"(noon|midnight|midday)\)?\s*\}*",
@@ -37,7 +33,7 @@ MANGLED = re.compile(r"[0-9]\s*[ap]\s*\.\s*\.\s*\$?\s*$")  # of `4:30 p.m.` with
 def equal(gold: str, answer: str) -> bool | None:
     """Whether two of one of these kinds are the same; None if they are none."""
     gold, answer = _middle(gold), _middle(answer)
-    for decide in (_equal_dates, _equal_remainders, _equal_ratios, _equal_times, _congruent):
+    for decide in (_equal_dates, _equal_remainders, _equal_ratios, _equal_times, congruences.equal):
         decided = decide(gold, answer)
         if decided is not None:
             return decided
@@ -52,8 +48,8 @@ def _middle(text: str) -> str:
 
 def is_one(text: str) -> bool:
     """Whether a text is one of these, which no other reader needs to read."""
-    kinds = (_MIDDLE, _REMAINDER, CLOCK, _HOUR, _RATIO, _CONGRUENCE)
-    return any(kind.fullmatch(text) for kind in kinds)
+    kinds = (_MIDDLE, _REMAINDER, CLOCK, _HOUR, _RATIO)
+    return any(kind.fullmatch(text) for kind in kinds) or congruences.read(text) is not None
 
 
 def _equal_dates(gold: str, answer: str) -> bool | None:
@@ -119,18 +115,3 @@ def _of_day(hour: int, half: str) -> int:
     if not half or hour > 12:
         return hour
     return hour % 12 + 12 * (half.lower() == "p")
-
-
-def _congruent(gold: str, answer: str) -> bool | None:
-    matches = [_CONGRUENCE.fullmatch(text) for text in (gold, answer)]
-    if not any(matches):
-        return None
-    if matches[0] and matches[1]:
-        (value, modulus), (other, modulus2) = (
-            (int(match[1]), int(match[2] or match[3] or match[4])) for match in matches if match
-        )
-        return modulus == modulus2 and modulus > 0 and (value - other) % modulus == 0
-    if not matches[0]:
-        return False
-    number = numerals.number(answer)
-    return number is not None and number.value == int(matches[0][1])

@@ -90,6 +90,8 @@ def _rewritten(gold: str, answer: str) -> tuple[str, str]:
         gold, answer = (m[2] if m else t for m, t in zip(members, (gold, answer), strict=True))
     if _RATIO.fullmatch(gold):
         answer = _TO.sub(r"\1:\2", answer)
+    elif _RATIO.fullmatch(answer):
+        gold = _TO.sub(r"\1:\2", gold)
     with_text = [_OPTION_TEXT.fullmatch(text) for text in (gold, answer)]
     if bool(with_text[0]) != bool(with_text[1]):
         gold, answer = (m[1] if m else t for m, t in zip(with_text, (gold, answer), strict=True))

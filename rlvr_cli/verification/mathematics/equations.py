@@ -4,7 +4,7 @@ import random
 import re
 from typing import Any
 
-from rlvr_cli.verification.mathematics import expressions, shapes
+from rlvr_cli.verification.mathematics import expressions, plain, shapes
 from rlvr_cli.verification.mathematics.formula import Tree, parsed, variables
 
 _POINTS = 4
@@ -75,6 +75,8 @@ def same_order(gold: str, answer: str) -> bool | None:
 
     None if they are not, or are none of two sides each.
     """
+    if (chain := _ascending(gold)) and chain == _ascending(answer):
+        return True
     one, other = _ordered(gold), _ordered(answer)
     if one is None or other is None or one[1] != other[1]:
         return None
@@ -86,6 +88,16 @@ def same_order(gold: str, answer: str) -> bool | None:
     first = ratios[0] if len(ratios) >= _POINTS else 0j
     is_one = all(abs(ratio - first) <= 1e-9 * abs(first) for ratio in ratios)
     return True if is_one and first.real > 0 and abs(first.imag) <= 1e-9 * abs(first) else None
+
+
+def _ascending(text: str) -> list[str]:
+    """A chain of inequalities from its least side: `a<b<c` of `c>b>a`; empty for none."""
+    parts = [plain.squeezed(part).strip() for part in _ORDER.split(text)]
+    signs = {*parts[1::2]}
+    if len(parts) < 5 or not (signs <= {"<", r"\le"} or signs <= {">", r"\ge"}):
+        return []
+    turned = {">": "<", r"\ge": r"\le"}
+    return [turned.get(part, part) for part in reversed(parts)] if signs & turned.keys() else parts
 
 
 def _ordered(text: str) -> tuple[Tree, bool] | None:

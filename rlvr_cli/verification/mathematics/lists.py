@@ -85,6 +85,9 @@ def _with_signs(listing: shapes.Listing) -> shapes.Listing:
     r"""The values of `\pm`, each with its own sign."""
     if not any(map(EITHER.search, listing.items)):
         return listing
+    if listing.brackets in ("(", r"\langle") and len(listing.items) > 1:
+        tuples = f"({', '.join(listing.items)})"
+        return _with_signs(shapes.Listing((tuples,)))
     parts: list[str] = []
     for item in listing.items:
         if EITHER.search(item):

@@ -97,6 +97,7 @@ _SAME = [
         (r"\\(?:overline|bar|overrightarrow|vec|widehat|widetilde|overleftrightarrow)\s*"
          r"\{\s*([A-Z]{2,})\s*\}", r"\1"),
         (r"\\(?:vec|mathbf|boldsymbol|bm|hat)\s*\{\s*([a-zA-Z])\s*\}", r"\1"),
+        (r"(?<=[)\]])\s*U\s*(?=[(\[])", r"\\cup "),
         (r"\\hat\s*\{\s*\\([ij])math\s*\}", r"\1"),
         (r"\*\*", "^"),
         (r"\\var(phi|epsilon|theta)(?![a-zA-Z])", r"\\\1"),
@@ -107,7 +108,7 @@ _SAME = [
         (r"\\[hv]space\*?\s*\{[^{}]*\}", " "),
         (r"\s*(?:\\(?:checkmark|blacksquare|qed)(?![a-zA-Z])|[✓✔✅∎■])\s*$", ""),
         (r"(?<=[0-9])\s*\^\s*(?:\{\s*(?:\\text\s*\{\s*o\s*\}|o)\s*\}|o(?![a-zA-Z]))", r"^\\circ "),
-        (r"\\text\s*\{\s*,\s*\}", ","),
+        (r"\\text\s*\{\s*([,:])\s*\}", r"\1"),
         (r"\{([^{}]+?)\s*\\choose\s*([^{}]+?)\}", r"\\binom{\1}{\2}"),
         (r"(?:\{\s*)?([a-zA-Z0-9]+)\s*\\choose\s*([a-zA-Z0-9]+)(?:\s*\})?", r"\\binom{\1}{\2}"),
         (r"\\(max|min|gcd|lcm)\s*\\\{([^{}]*)\\\}", r"\\\1(\2)"),
@@ -154,6 +155,9 @@ _MEANINGS = {
     "all positive reals": r"(0,\infty)", "the positive real numbers": r"(0,\infty)",
     "all integers": r"\mathbb{Z}", "the integers": r"\mathbb{Z}", "integers": r"\mathbb{Z}",
 }  # fmt: skip
+_NO_SUCH = re.compile(
+    r"(?:there (?:is|are) )?no such [a-z]+(?: exists?)?|(?:there are|there is)? ?none(?: exists?)?"
+)
 _ALL_BUT = re.compile(
     r"(?:all|any|every) real(?: numbers?|s)?,? (?:except|but"
     r"|other than)(?: for)? (?:x ?= ?)?(.{1,40})"
@@ -198,7 +202,7 @@ def clean(text: str) -> str:
         return rf"\mathbb{{R}}\setminus\{{{match[1]}\}}"
     if (alone := _WRAPPED.fullmatch(text)) and _NO_NAME.search(alone[1]):
         text = alone[1].strip()
-    return _MEANINGS.get(bare, text)
+    return r"\emptyset" if _NO_SUCH.fullmatch(bare) else _MEANINGS.get(bare, text)
 
 
 def _in_degrees(match: re.Match[str]) -> str:

@@ -14,6 +14,8 @@ def equal(gold: str, answer: str, options: Options) -> bool:
     gold, answer = _angles(gold, answer)
     (gold, in_percent), (answer, as_percent) = map(plain.without_percent, (gold, answer))
     left, right = units.split(gold), units.split(answer)
+    if bool(left.unit) != bool(right.unit):
+        left, right = units.in_letters(gold, left, right), units.in_letters(answer, right, left)
     factor = Fraction(1)
     both = left.unit and right.unit
     if not units.same(left, right) and (options.units == "strict" or both):
@@ -54,7 +56,7 @@ def _angles(gold: str, answer: str) -> tuple[str, str]:
     is_degrees = _has_degrees(gold), _has_degrees(answer)
     if not any(is_degrees):
         return gold, answer
-    one_is_radians = is_degrees[0] != is_degrees[1] and bool(_RADIANS.search(gold + answer))
+    one_is_radians = is_degrees[0] != is_degrees[1] and bool(_RADIANS.search(f"{gold} {answer}"))
     left, right = (
         plain.in_radians(text)
         if one_is_radians or TRIGONOMETRY.search(text)

@@ -285,6 +285,19 @@ def same(gold: Region, answer: Region, equal: Callable[[str, str], bool]) -> boo
     )
 
 
+def partition(conditions: list[str]) -> list[Region] | None:
+    """The set of each condition, of which an empty one is the rest; None if they leave out any."""
+    sets = [read(condition) if condition else None for condition in conditions]
+    known = [s for s in sets if s]
+    if len(known) < len(sets) - (conditions.count("") == 1) or not known:
+        return None
+    covered = _joined(list(known), _union)
+    rest = _complement(covered)
+    if covered is None or rest is None or (rest.pieces and "" not in conditions):
+        return None
+    return [s or Region(rest.pieces, covered.variable) for s in sets]
+
+
 def is_rest(condition: str, others: list[str]) -> bool:
     """Whether a condition is what the others leave; True if one of them is no set that is read."""
     rest, left = read(condition), _complement(_joined(list(map(read, others)), _union))

@@ -2,7 +2,7 @@
 
 import re
 
-from rlvr_cli.verification.mathematics import plain, regions, shapes
+from rlvr_cli.verification.mathematics import piecewise, plain, regions, shapes
 from rlvr_cli.verification.mathematics.matching import Again, matched
 from rlvr_cli.verification.mathematics.options import Options
 
@@ -13,7 +13,9 @@ def equal_cases(gold: str, answer: str, options: Options, again: Again) -> bool 
     if rows is None and others is None:
         return None
     if any(len(row) > 1 for row in (*(rows or ()), *(others or ()))):
-        if rows is None or others is None or len(rows) != len(others):
+        if rows is None or others is None:
+            return _equal_in_pieces(rows or others or (), answer if rows else gold)
+        if len(rows) != len(others):
             return False
         golds, answers = list(map(_piece, rows)), list(map(_piece, others))
         return any(
@@ -26,6 +28,14 @@ def equal_cases(gold: str, answer: str, options: Options, again: Again) -> bool 
         for text, cases in ((gold, rows), (answer, others))
     )
     return again(left, right)
+
+
+def _equal_in_pieces(rows: tuple[tuple[str, ...], ...], other: str) -> bool:
+    """Whether an expression, as `|x|`, is the function that the rows define."""
+    if any(len(row) != 2 for row in rows):
+        return False
+    values, conditions = [row[0] for row in rows], [_condition(row[1]) for row in rows]
+    return bool(piecewise.equal(values, conditions, shapes.labelled(other)[1]))
 
 
 _PIECE = re.compile(

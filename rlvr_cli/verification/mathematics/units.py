@@ -146,6 +146,20 @@ def split(text: str) -> Quantity:
     return Quantity(number, _unit(said), said)
 
 
+_LETTERS = re.compile(
+    rf"(.*[0-9}}\])])\s*(?<![_^])((?:[a-zA-Zµ]{{1,3}}{_POWER}?[\s/]*)+)", re.DOTALL
+)
+
+
+def in_letters(text: str, quantity: Quantity, other: Quantity) -> Quantity:
+    """A product of letters as the unit that the other side has: `5 m^2` beside 5 square meters."""
+    match = None if quantity.unit else _LETTERS.fullmatch(text)
+    if match is None or not other.unit:
+        return quantity
+    as_unit = split(rf"{match[1]}\text{{ {match[2]}}}")
+    return as_unit if as_unit.unit == other.unit else quantity
+
+
 def _scaled(number: str, words: list[str]) -> tuple[str, list[str]]:
     """The number times what the words before its unit say, and the other words."""
     while words:
@@ -235,7 +249,12 @@ def _unit(text: str) -> Unit:
     return tuple(sorted((name, power) for name, power in exponents.items() if power))
 
 
+_PLURALS = {"people": "person", "children": "child", "men": "man", "women": "woman"}
+
+
 def _singular(word: str) -> str:
+    if word in _PLURALS:
+        return _PLURALS[word]
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 

@@ -2,11 +2,13 @@ r"""Answers that are words, letters of options or dates: `an ellipse`, `(C)\\ 42
 
 import re
 
-from rlvr_cli.verification.mathematics import numerals, plain
+from rlvr_cli.verification.mathematics import numerals, plain, synonyms
 
 _LIST = re.compile(r"\s*(?:,\s*(?:and\s+)?|;|\band\b)\s*")
 _TUPLE = re.compile(r"\([^()]*,[^()]*\)")
-_ARTICLE = re.compile(r"^(?:on(?= [a-z]+day$)|an?|the|all)\s+(?!and\b|but\b|except\b)(?=[a-z]{3})")
+_ARTICLE = re.compile(
+    r"^(?:on(?= [a-z]+day$)|an?|the|all)\s+(?!and\b|but\b|except\b)(?=[a-z]{3}|[xyz]-)"
+)
 _MONTH = re.compile(
     r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec|january|february|march|april|june"
     r"|july|august|september|october|november|december)\b"
@@ -14,14 +16,13 @@ _MONTH = re.compile(
 _ORDINAL = re.compile(r"\b([0-9]{1,2})\s*(?:\^\s*\{?\s*)?(?:st|nd|rd|th)\b\}?")
 _DAY = re.compile(r"\b[0-9]{1,4}\b")
 _SHORT = frozenset(["no", "yes", "on", "off", "odd", "all", "any", "one", "two", "six", "ten"])
-_SAME = {
-    "dne": "does not exist", "doesn't exist": "does not exist",
-    "it does not exist": "does not exist",
-}  # fmt: skip
+_ISO = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _SENTENCE = re.compile(
     r"(?:the|it|this|that|these|they|he|she)\b[a-z' ]{0,40}?(?:is|are|was|must be) ([a-z' -]+)"
 )
 _VERDICTS = frozenset(["yes", "no", "true", "false"])
+_TRUTHS = {"true": "yes", "false": "no"}
 _REASONED = re.compile(r"(yes|no|true|false)\s*[,.;:(—–-]\s*(.*)", re.DOTALL)
 _DOUBTED = re.compile(
     r"\b(?:yes|no|not|true|false|but|or|if|unless|maybe|perhaps|only|except|however|wait|doubt"
@@ -39,7 +40,9 @@ _OTHER_OPTION = re.compile(r"(?<![A-Za-z])[A-J](?![A-Za-z])|\b(?:or|and|not|wron
 def equal(gold: str, answer: str) -> bool | None:
     """Whether two texts of words are the same; None if one has mathematics in it."""
     is_words, other = plain.is_words(gold), plain.is_words(answer)
-    dates = [_ORDINAL.sub(r"\1", plain.unwrapped(t).casefold()) for t in (gold, answer)]
+    dates = [
+        _ISO.sub(_date, _ORDINAL.sub(r"\1", plain.unwrapped(t).casefold())) for t in (gold, answer)
+    ]
     if all(map(_MONTH.search, dates)) and all(map(_DAY.search, dates)):
         left, right = map(_parts_of_date, dates)
         return left == right
@@ -47,9 +50,11 @@ def equal(gold: str, answer: str) -> bool | None:
         return None
     words, others = map(_folded, (gold, answer))
     if is_words and other and {words, others} & _VERDICTS:
-        words, others = _verdict(words), _verdict(others)
+        words, others = (_TRUTHS.get(text, text) for text in (_verdict(words), _verdict(others)))
     if words == others:
         return not _is_other_letter(gold, answer)
+    if synonyms.are_two_of_a_kind(words, others):
+        return True
     if numerals.spelled(words) or numerals.spelled(others):
         return None
     if not (is_words and other):
@@ -119,8 +124,13 @@ def _folded(text: str) -> str:
     said = _SENTENCE.fullmatch(words)
     if said and not _DOUBTED.search(words.removesuffix(said[1] if said[1] in _VERDICTS else "")):
         words = said[1]
-    words = _ARTICLE.sub("", words)
-    return _SAME.get(words, words)
+    return synonyms.folded(_ARTICLE.sub("", synonyms.folded(words)))
+
+
+def _date(match: re.Match[str]) -> str:
+    """`2024-01-05` as "2024 jan 5"; as it is where there is no such month."""
+    month = int(match[2])
+    return f"{match[1]} {_MONTHS[month - 1]} {int(match[3])}" if 1 <= month <= 12 else match[0]
 
 
 def _verdict(words: str) -> str:

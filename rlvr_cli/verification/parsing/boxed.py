@@ -123,7 +123,10 @@ def anchored(text: str) -> str | None:
 
 def _after(text: str, box: str) -> str | None:
     """A box's content; what takes it back counts: a denial, or another integer as the answer."""
-    last = _boxes(text)[-1]
+    boxes = _boxes(text)
+    last = boxes[-1]
+    if len(boxes) > 1 and _NOT.fullmatch(text, boxes[-2].end, last.start):
+        return boxes[-2].content.strip() or None
     if DENIED_BEFORE.search(text[max(0, last.start - 60) : last.start]):
         return None
     if correction := answer_phrases.CORRECTION.match(text, last.end):
@@ -167,6 +170,7 @@ DENIED_BEFORE = re.compile(
     rf"(?:(?:final|correct)\s+)?(?:answer|result)\s+(?:is|was|were)){_MARKUP}$",
     re.IGNORECASE,
 )
+_NOT = re.compile(r"[\s$.,;:)\]\\]*(?:and|but|is)?\s*(?:not|rather than|instead of)[\s$(\[\\]*")
 _DENIED_BEHIND = re.compile(
     rf"[\s$*.]*(?:\\[)\]])?[\s$*.]*(?:{answer_phrases.BACK}|\?\s*(?:no|nope|wrong)\b|(?:is|was"
     r"|would be)\s+(?:clearly\s+|obviously\s+)?"

@@ -35,3 +35,10 @@ def test_of_nested_boxes_the_inmost_is_read():
 
 def test_an_escaped_brace_neither_opens_nor_closes():
     assert boxed.last_box(r"\boxed{\{1\}, \}}") == r"\{1\}, \}"
+
+
+def test_a_box_that_another_is_told_apart_from_is_the_answer():
+    assert boxed.anchored(r"It is \boxed{5}, not \boxed{6}.") == "5"
+    assert boxed.anchored(r"$\boxed{5}$ rather than $\boxed{6}$") == "5"
+    assert boxed.anchored(r"It is not \boxed{5}, but \boxed{6}.") == "6"
+    assert boxed.anchored(r"First \boxed{5}. Then it is clear that it is not \boxed{6}") is None
