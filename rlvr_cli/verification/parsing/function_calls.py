@@ -1,6 +1,7 @@
 """Function calls in the layouts of chat templates and data sets, and which are equal."""
 
 import ast
+import contextlib
 import math
 import re
 import warnings
@@ -13,6 +14,10 @@ from rlvr_cli.verification.parsing.json_equality import Leniency, canonical
 _TAG = re.compile(r"<(/?)tool_call>")
 _PYTHON = re.compile(r"\[?\s*[A-Za-z_][\w.]*\(")
 _FENCED = ("python", "py", "tool_code", "tool_call")  # languages of blocks, besides JSON
+_FUNCTION = re.compile(r"<function=([^<>\s]+)>((?:(?!<function=).)*?)</function>", re.DOTALL)
+_PARAMETER = re.compile(r"<parameter=([^<>\s]+)>((?:(?!<parameter=).)*?)</parameter>", re.DOTALL)
+_LEAD = re.compile(r"^\s*(?:\[TOOL_CALLS\]|<\|python_tag\|>)")
+_OTHER_NAMES = ("function", "tool", "tool_name", "function_name")  # of a call without `name`
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
 _MOST_CALLS = 64
 _MOST_PYTHON = 20_000  # characters
@@ -29,18 +34,23 @@ class Call:
     name: str
     arguments: dict[str, Any]
     is_choice: bool = False  # whether each argument is the list of its allowed values, as in BFCL
+    is_text: bool = False  # whether arguments are texts, of which some may mean numbers
 
 
 def of_completion(text: str) -> list[Call]:
     """The calls of a completion: of all `<tool_call>` blocks, else of its JSON or its Python calls.
 
+    Also `<function=NAME>`, with JSON as of Llama or with parameters as of Qwen3-Coder.
+
     Raises NotCalls.
     """
     try:
         if blocks := _blocks(text):
-            calls = [call for block in blocks for call in of_value(json_text.read(block))]
+            calls = [call for block in blocks for call in _block(block)]
+        elif "<function=" in text:
+            calls = _functions(text)
         else:
-            text = json_text.candidate(text, _FENCED)
+            text = json_text.candidate(_LEAD.sub("", text), _FENCED)
             calls = (
                 _python(text) if _PYTHON.match(text.lstrip()) else of_value(json_text.read(text))
             )
@@ -77,7 +87,10 @@ def of_value(value: Any) -> list[Call]:
     if isinstance(value.get("function"), dict):
         return of_value(value["function"])
     if isinstance(value.get("name"), str):
-        return [Call(value["name"], _arguments(value))]
+        return [Call(value["name"], _arguments(value, value["name"]))]
+    for key in _OTHER_NAMES:
+        if isinstance(value.get(key), str) and value.keys() & {*_ARGUMENTS}:
+            return [Call(value[key], _arguments(value, value[key]))]
     if len(value) == 1:
         ((name, choices),) = value.items()
         if isinstance(choices, dict) and all(isinstance(c, list) and c for c in choices.values()):
@@ -85,13 +98,41 @@ def of_value(value: Any) -> list[Call]:
     raise NotCalls("its call has no name")
 
 
-def _arguments(call: dict[str, Any]) -> dict[str, Any]:
-    given: Any = next((call[name] for name in _ARGUMENTS if call.get(name) is not None), {})
+def _arguments(call: dict[str, Any], name: str) -> dict[str, Any]:
+    given: Any = next((call[key] for key in _ARGUMENTS if call.get(key) is not None), {})
     if isinstance(given, str):
         given = json_text.read(given) if given.strip() else {}
     if not isinstance(given, dict):
-        raise NotCalls(f"the arguments of `{call['name'][:60]}` are no object")
+        raise NotCalls(f"the arguments of `{name[:60]}` are no object")
     return given
+
+
+def _block(text: str) -> list[Call]:
+    """The calls of one `<tool_call>`."""
+    return (
+        _functions(text)
+        if "<function=" in text
+        else of_value(json_text.read(json_text.candidate(text)))
+    )
+
+
+def _functions(text: str) -> list[Call]:
+    """The calls that `<function=NAME>` and `</function>` enclose."""
+    calls = []
+    for name, body in _FUNCTION.findall(text):
+        if body.lstrip().startswith("{"):
+            calls.append(Call(name, _arguments({"arguments": json_text.read(body)}, name)))
+            continue
+        if _PARAMETER.sub("", body).strip():
+            raise NotCalls("its <function> holds more than parameters")
+        pairs = _PARAMETER.findall(body)
+        arguments = {key: value.removeprefix("\n").removesuffix("\n") for key, value in pairs}
+        if len(arguments) < len(pairs):
+            raise NotCalls("an argument is given twice")
+        calls.append(Call(name, arguments, is_text=True))
+    if len(calls) < text.count("<function="):
+        raise NotCalls("its last <function> is not closed")
+    return calls
 
 
 def _blocks(text: str) -> list[str]:
@@ -171,9 +212,24 @@ def _assign(number: int, fits: list[list[bool]], taken: dict[int, int], seen: se
 def _fits(call: Call, gold: Call, lenient: Leniency) -> bool:
     if call.name != gold.name:
         return False
+    given = _typed(call, gold, lenient) if call.is_text else call.arguments
     if gold.is_choice:
-        return _chosen(call.arguments, gold.arguments, lenient)
-    return canonical(call.arguments, lenient) == canonical(gold.arguments, lenient)
+        return _chosen(given, gold.arguments, lenient)
+    return canonical(given, lenient) == canonical(gold.arguments, lenient)
+
+
+def _typed(call: Call, gold: Call, lenient: Leniency) -> dict[str, Any]:
+    """The arguments of a call in texts, each as the gold has it: as JSON, or as the text."""
+    typed: dict[str, Any] = {}
+    for name, text in call.arguments.items():
+        wanted = gold.arguments.get(name)
+        choices = wanted if gold.is_choice and isinstance(wanted, list) else [wanted]
+        readings: list[Any] = [text]
+        with contextlib.suppress(json_text.NotJson):
+            readings.append(json_text.read(text))
+        fitting = (r for r in readings for choice in choices if _is_one(r, choice, lenient))
+        typed[name] = next(fitting, text)
+    return typed
 
 
 def _chosen(given: dict[str, Any], allowed: dict[str, Any], lenient: Leniency) -> bool:

@@ -5,11 +5,10 @@ import math
 import re
 from typing import Any, NoReturn
 
+from rlvr_cli.verification.parsing import end_tokens, fences
+
 MOST = 200_000  # characters
 _DEEPEST = 100  # lists and objects within one another
-_FENCE = re.compile(
-    r"^[ \t]*```[ \t]*([^\s`]*)[^\n`]*\n(.*?)(?:^[ \t]*```[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
-)
 _ANSWER = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL | re.IGNORECASE)
 _COMMA = re.compile(r",\s*[\]}]")
 
@@ -24,13 +23,14 @@ def candidate(text: str, languages: tuple[str, ...] = ()) -> str:
     The last `<answer>`; within it, or the full text, the last block that is fenced as `json`, else
     the last that is fenced without a language, else the last in one of `languages`, else all of it.
     """
+    text = end_tokens.stripped(text)
     if answers := _ANSWER.findall(text):
         text = answers[-1]
-    blocks = _FENCE.findall(text) if "```" in text else []
+    blocks = fences.blocks(text)
     for names in (("json", "jsonc", "json5"), ("",), languages):
-        named = [block for language, block in blocks if language.lower() in names]
-        if named:
-            return str(named[-1])
+        if named := [block for block in blocks if block.language in names]:
+            last = named[-1]
+            return last.text if last.is_closed else last.text.rstrip().removesuffix("```")
     return text
 
 
@@ -44,15 +44,16 @@ def read(text: str) -> Any:
         raise NotJson("it is empty")
     if len(text) > MOST:
         raise NotJson(f"it has more than {MOST} characters")
+    text = text.strip().removeprefix("\ufeff")
     try:
         value = json.loads(
-            text.strip(),
+            text,
             object_pairs_hook=_object,
             parse_constant=_constant,
             parse_float=_float,
         )
     except json.JSONDecodeError as error:
-        raise NotJson(_explained(text.strip(), error)) from error
+        raise NotJson(_explained(text, error)) from error
     except RecursionError as error:
         raise NotJson(f"it is nested more than {_DEEPEST} deep") from error
     except ValueError as error:  # more digits than Python reads

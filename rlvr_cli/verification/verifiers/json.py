@@ -16,7 +16,7 @@ from rlvr_cli.verification.parsing.json_equality import Leniency, canonical
 
 EQUALITY: Equality = "text"
 
-_LOGIC = "1"  # raised with each change of what this file decides
+_LOGIC = "2"  # raised with each change of what this file decides
 _STORED = 1000  # characters of a value
 _REASON = 200
 

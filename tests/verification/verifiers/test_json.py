@@ -35,6 +35,12 @@ VALUES = [
     ('```json\n[1]\n```\nas in\n```python\nprint("[2]")\n```', "[1]", True),
     ("  ```json\n  [1]\n  ```", "[1]", True),
     ("```json\n[1]", "[1]", True),  # not closed, and complete
+    ("~~~json\n[1]\n~~~", "[1]", True),
+    ('````json\n["```"]\n````', '["```"]', True),
+    ("```json\n[1]```", "[1]", True),
+    ("``` [1] ```", "[1]", True),
+    ("[1]<|im_end|>\n", "[1]", True),
+    ("\ufeff[1]", "[1]", True),
     ('I think <answer>{"a": 1}</answer>', '{"a": 1}', True),
 ]
 
@@ -102,6 +108,10 @@ def test_a_gold_that_is_no_json_is_bad_and_says_why(spec, text, reason):
 
 AREA = '[{"area": {"base": [10], "height": [5, 5.5], "unit": ["cm", ""]}}]'  # of BFCL
 NESTED = '{"trip": {"to": [{"city": ["Oslo", "Oslo, Norway"], "zip": [1, ""]}], "days": [[1, 2]]}}'
+QWEN = (
+    "<tool_call>\n<function=area>\n<parameter=base>\n{}\n</parameter>\n<parameter=height>\n{}\n"
+    "</parameter>\n<parameter=unit>\n{}\n</parameter>\n</function>\n</tool_call>"
+)
 CALLS = [
     ('{"name": "f", "arguments": {"x": 1}}', '{"name": "f", "arguments": {"x": 1.0}}', True),
     ('{"name": "g", "arguments": {"x": 1}}', '{"name": "f", "arguments": {"x": 1}}', False),
@@ -142,6 +152,29 @@ CALLS = [
     ('trip(to={"city": "Rome"}, days=[1, 2])', NESTED, False),
     ('trip(to={"city": "Oslo"}, days=[2, 1])', NESTED, False),
     ("math.area(x=-1.5)", '{"math.area": {"x": [-1.5]}}', True),
+    ('<tool_call>\n```json\n{"name": "f"}\n```\n</tool_call>', '{"name": "f"}', True),
+    ('[TOOL_CALLS] [{"name": "f"}]', '{"name": "f"}', True),
+    ('<|python_tag|>{"name": "f", "parameters": {}}', '{"name": "f"}', True),
+    ("<|python_tag|>f()", '{"name": "f"}', True),
+    ('{"function": "f", "arguments": {"x": 1}}', '{"name": "f", "arguments": {"x": 1}}', True),
+    ('{"tool": "f", "args": {"x": 2}}', '{"name": "f", "arguments": {"x": 1}}', False),
+    ('<function=area>{"base": 10, "height": 5}</function>', AREA, True),
+    ('<function=area>{"base": 10, "height": 6}</function>', AREA, False),
+    (QWEN.format(10, 5, "cm"), AREA, True),  # of texts, those are numbers that the gold has so
+    (QWEN.format("10.0", 5, "cm"), AREA, True),
+    (QWEN.format(10, 5, "m"), AREA, False),
+    (QWEN.format("ten", 5, "cm"), AREA, False),
+    (QWEN.format(10, 5, "cm") * 2, AREA, False),
+    (
+        QWEN.format(10, 5, "007"),
+        '{"name": "area", "arguments": {"base": 10, "height": 5, "unit": "007"}}',
+        True,
+    ),
+    (
+        QWEN.format(10, 5, "7"),
+        '{"name": "area", "arguments": {"base": 10, "height": 5, "unit": "007"}}',
+        False,
+    ),
     (  # only one way to give each gold a call of its own
         "[f(x=1), f(x=2)]",
         '[{"f": {"x": [1, 2]}}, {"f": {"x": [1]}}]',
@@ -166,6 +199,12 @@ def test_the_order_of_calls_may_count():
 NO_CALLS = [
     ('<tool_call>\n{"name": "f"', "its last <tool_call> is not closed"),
     ("<tool_call>\nf(1)\n</tool_call>", "it is no JSON"),
+    ("<function=f>{}", "its last <function> is not closed"),
+    ("<function=f>x</function>", "its <function> holds more than parameters"),
+    (
+        "<function=f><parameter=x>1</parameter><parameter=x>2</parameter></function>",
+        "an argument is given twice",
+    ),
     ('{"area": {"base": [10], "height": [5]}}', "its call has no name"),
     ('{"name": 3}', "its call has no name"),
     ('{"name": "f", "arguments": [1]}', "the arguments of `f` are no object"),
