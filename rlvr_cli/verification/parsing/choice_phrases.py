@@ -90,8 +90,12 @@ RIGHT = _compile(r"""
 (?:correct|right|best|final|answer|appropriate)\b
 (?: +(?:answer|option|choice|one|response|statement)\b)?
 (?= *(?:$|[\n.,;:!)*]|because|since|as\b|for\b|here\b|to\b|among|and\b|but\b))
+|(?P<only> +(?:satisfies|works|holds|fits|meets|matches|remains
+|is +(?:consistent|compatible|possible|plausible|true|valid))\b)
 |(?:选项|項|项)?(?:是|为)?正确(?:的|答案|选项|(?= *(?:$|[。，,.;；\n])))""")
-"""What follows a label: "B is the correct answer"."""
+"""What follows a label: "B is the correct answer"; `only` where "only" must stand before it."""
+
+ONLY = _compile(r"\bonly +\Z")
 
 SENTENCE_END = _compile(
     r""" *(?:$|\n|[.!。；;](?:[\s*)"']|\Z)|[,—–-]? *(?:because|since|as|not)\b)"""

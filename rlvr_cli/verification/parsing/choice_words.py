@@ -9,7 +9,7 @@ NOUNS = """
     जवाब उत्तरः উত্তর பதில் సమాధానం ਜਵਾਬ જવાબ คำตอบ
 """
 CHOSEN = """
-    故选 应选 應選 选择 選擇 选 選 因此选 所以选 tôi\\ chọn
+    故选 应选 應選 选择 選擇 选 選 因此选择 所以选择 因此选 所以选 tôi\\ chọn
 """
 COPULAS = """
     is are was would\\ be should\\ be must\\ be will\\ be has\\ to\\ be ought\\ to\\ be

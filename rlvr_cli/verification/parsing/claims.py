@@ -182,6 +182,8 @@ def _called_right(text: str, match: re.Match[str], reader: Reader) -> Claim | No
     if phrase is None or re.match(r"[ \t]*\?", text[match.end() :]):
         return None
     lead = before[: phrase.start(1)]
+    if match["only"] and not choice_phrases.ONLY.search(lead):
+        return None
     if choice_phrases.VOID.search(lead) or reader.labels.joined.search(lead):
         return None
     is_bare = len(phrase[1]) == len(phrase[2])

@@ -43,6 +43,7 @@ _TIDY = (  # a pattern, its spelling, and characters of which every match has on
         "^",
     ),
     (re.compile(r"\$([^$\s]{1,50})\$"), r" \1 ", "$"),
+    (re.compile(r"(?<=[^\s>=-])[ \t]{1,9}>[ \t]{0,9}(?=[-$.\d])"), " ≥ ", ">"),
     (re.compile(r"(?<=[^\W\d]):(?=[-+$.\d])|="), " = ", ":="),
     (re.compile(r"(?<![\d.,])(?!\d{3} )(\d{1,3})((?: \d{3})+)(?![\d,])"), "_", " "),
 )
@@ -56,7 +57,8 @@ _HAN_BEHIND = re.compile(
 _LEFT, _RIGHT = "([{\"'“”‘’«*_`~#>|¿¡:;,…", ")]}\"'“”‘’»*_`|.,;:!?…$"
 _UNITS = (
     "km²?|m[²³]?|cm[²³]?|mm|mi|ft|in|yd|kg|g|mg|lbs?|oz|t|s|secs?|mins?|h|hrs?|ms|mph|kph|km/h|m/s|L|l|"
-    "m[lL]|k?Wh?|V|A|mA|[kMG]?Hz|k?J|k?Pa|px|[kKMGT]B|k?cal|mol|°[CF]?|USD|EUR|GBP|€|£|\\$|-[a-z-]+"
+    "m[lL]|k?Wh?|V|A|mA|[kMG]?Hz|k?J|k?Pa|px|[kKMGT]B|k?cal|mol|°[CF]?|USD|EUR|GBP|€|£|\\$|-[a-z-]+|"
+    "/(?:hr|hour|h|day|week|wk|month|mo|year|yr|minute|min|sec|s|kg|g|lb|oz|person|each|item|unit|piece)"
 )
 _NUMBER = re.compile(
     r"(?P<sign>[-+]?)(?P<money>(?:US)?[$€£¥₹])?(?P<inner>-?)"
@@ -175,7 +177,8 @@ def _doubted(words: list[str], place: int, word: str) -> str:
 
 def _value(match: re.Match[str], sign: str) -> Fraction | None:
     """The value of a number that is read; None where its parts do not fit together."""
-    if (match["money"] and match["unit"]) or (match["sign"] and match["inner"]):
+    is_rate = (match["unit"] or "").startswith("/")
+    if (match["money"] and match["unit"] and not is_rate) or (match["sign"] and match["inner"]):
         return None
     digits = re.sub(r"[,'’_]", "", match["digits"])
     if match["unit"] == "s" and len(digits) > 3:

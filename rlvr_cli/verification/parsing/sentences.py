@@ -4,9 +4,10 @@ import re
 
 _END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]{0,4}(?=\s|$)|[。！？]+|\n+")
 _WORD = re.compile(r"[^\W_]+(?:\.[^\W_]+)*$")
+_ITEM = re.compile(r"(?:^|\n)[ \t>]*[0-9]{1,3}$")  # the number of a list's item
 _ABBREVIATIONS = re.compile(
     r"mr|mrs|ms|dr|st|jr|sr|prof|rev|gen|col|lt|capt|sgt|gov|sen|rep|hon|inc|ltd|co|corp|bros|vs|no"
-    r"|nos|vol|mt|ft|ave|blvd|dept|fig|approx|e\.g|i\.e|cf|ca|u\.s|u\.k|u\.n|a\.m|p\.m"
+    r"|nos|vol|mt|ft|ave|blvd|dept|fig|approx|cf|ca|(?:[a-z]\.)+[a-z]"
 )
 
 
@@ -14,12 +15,14 @@ def split(text: str) -> list[str]:
     """The sentences of a text, each with its sign; what holds no letter and no digit is none.
 
     A sentence ends at a line's end, and at `.`, `!`, `?` before white space. The full stop of an
-    abbreviation or of an initial, as in `St. Louis` or `George W. Bush`, ends none.
+    abbreviation or of an initial, as in `St. Louis` or `George W. Bush`, ends none, nor does that
+    behind the number of a list's item.
     """
     pieces = []
     start = 0
     for match in _END.finditer(text):
-        if match[0] == "." and _is_abbreviation(text[max(0, match.start() - 20) : match.start()]):
+        before = text[max(0, match.start() - 20) : match.start()]
+        if match[0] == "." and (_is_abbreviation(before) or _ITEM.search(before)):
             continue
         pieces.append(text[start : match.end()])
         start = match.end()

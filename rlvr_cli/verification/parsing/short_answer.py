@@ -6,7 +6,7 @@ Linear in the text's length.
 import re
 
 from rlvr_cli.verification.mathematics import plain
-from rlvr_cli.verification.parsing import boxed, sentences
+from rlvr_cli.verification.parsing import answer_phrases, boxed, sentences
 
 _TAG = re.compile(r"<(/?)(answer|finish)>", re.IGNORECASE)
 _PHRASE = re.compile(
@@ -16,6 +16,12 @@ _PHRASE = re.compile(
 )
 _EDGES = "*_ \t\n。"
 _EMPHASIS = re.compile(r"</?(?:b|strong|em|i|u)>", re.IGNORECASE)
+_CORRECTED = re.compile(
+    r"\s*(?:(?:no|wait|hmm+|oops|sorry|correction)\b[\s,.!:—–-]*)+(?:actually,?\s+)?"
+    r"(?:it|that)(?:['’]s|\s+(?:is|should\s+be))\s+(?!not\b|correct\b|right\b)",
+    re.IGNORECASE,
+)
+_REASON = re.compile(r",\s+(?:because|since\s+(?:it|he|she|they|the|this|that))\b", re.IGNORECASE)
 _TAIL = 2000  # characters after "the answer is" that are read
 
 
@@ -58,6 +64,14 @@ def _tagged(text: str, tags: list[re.Match[str]]) -> tuple[str | None, str | Non
 
 
 def _after(tail: str) -> str | None:
-    """The sentence that follows "the answer is", without its full stop and its emphasis."""
+    """The sentence that follows "the answer is", without full stop, emphasis and reason."""
     pieces = sentences.split(tail.lstrip(_EDGES))
-    return pieces[0].strip(_EDGES).rstrip(".").strip(_EDGES) or None if pieces else None
+    if not pieces:
+        return None
+    rest = tail.partition(pieces[0])[2]
+    if answer_phrases.TAKEN_BACK.match(rest):
+        return None
+    if corrected := _CORRECTED.match(rest):
+        pieces = sentences.split(rest[corrected.end() :]) or pieces
+    answer = _REASON.split(pieces[0], maxsplit=1)[0]
+    return answer.strip(_EDGES).rstrip(".").strip(_EDGES) or None

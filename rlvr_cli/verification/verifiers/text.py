@@ -21,7 +21,7 @@ EQUALITY: Equality = "text"
 
 Range = tuple[int, int | None]
 
-_LOGIC = "1"  # raised with each change of what this file decides
+_LOGIC = "2"  # raised with each change of what this file decides
 _STORED = 1000  # characters of a text
 _MOST = 200_000  # characters of a text that a regular expression searches
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")

@@ -80,6 +80,18 @@ READ = [
     ("Final answer:\n\n**Paris**\n\nI hope this helps.", "Paris", None),
     ("Q: where?\nA: Paris\n", "Paris", None),
     ("The answer is George W. Bush.", "George W. Bush", None),
+    ("The answer is Paris, because it is the capital.", "Paris", None),
+    ("The answer is because of Paris", "because of Paris", None),
+    ("The answer is Rome. Wait, it is Paris.", "Paris", None),
+    ("The answer is Rome. No, that's Paris.", "Paris", None),
+    ("The answer is Paris. Actually, it is the capital of France.", "Paris", None),
+    ("The answer is Paris. Wait, it is correct.", "Paris", None),
+    (
+        "The answer is Paris. Wait, that's wrong. So let me look at each city of France once more "
+        "and think about which of them could be meant by the question here",
+        None,
+        "it marks no answer and has 31 words",
+    ),
     ("Paris.", "Paris.", None),
     ("", None, "it is empty"),
     ("so " * 21, None, "it marks no answer and has 21 words"),
