@@ -10,6 +10,8 @@ import json
 import re
 from collections.abc import Iterator
 
+from rlvr_cli.verification.parsing import boxed
+
 _MOST = 20_000  # characters of a query
 _SQL = {"sql", "sqlite", "sqlite3", "postgresql", "postgres", "psql", "mysql", "tsql", "plsql",
         "duckdb", "bigquery", "snowflake"}  # fmt: skip
@@ -63,7 +65,8 @@ def of(completion: str) -> str | None:
         inside = completion[tag.end() :].partition(f"</{tag[1]}>")[0]
         if query := of_plain(inside):
             return query
-    return of_plain(completion)
+    box = boxed.last_box(completion) if "\\boxed" in completion else None
+    return (box and of_plain(box)) or of_plain(completion)
 
 
 def of_plain(text: str) -> str | None:

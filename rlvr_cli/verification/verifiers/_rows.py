@@ -75,4 +75,9 @@ def _match(left: Sequence[Row], right: Sequence[Row], ordered: bool) -> bool:
 
 def _plain(row: Row) -> Row:
     """A row in which numbers that differ only by rounding are one."""
-    return tuple(float(f"{value:.9g}") if isinstance(value, float) else value for value in row)
+    return tuple(_rounded(value) if isinstance(value, float) else value for value in row)
+
+
+def _rounded(value: float) -> float:
+    """To nine digits, or to cents where that is finer: a large sum is an integer of equal value."""
+    return round(value, 2) if 1e9 <= abs(value) < 1e13 else float(f"{value:.9g}")

@@ -29,7 +29,7 @@ VERSION = 2
 EQUALITY: Equality = _stated
 EARLIER: dict[str, Any] = {"compare": "rows"}
 
-_LOGIC = "2"  # raised with each change of what this file, `_rows` or `_sqlite` decides
+_LOGIC = "3"  # raised with each change of what this file, `_rows` or `_sqlite` decides
 _GRACE_S = 5.0  # until the process is killed, where SQLite is deaf to its handler
 _TEXT = 200  # characters of a reason
 _NO_DATABASE = "the prompt has no column `db`, which names its database"

@@ -84,6 +84,8 @@ TABLE = [  # (completion, query)
     ("SELECT a\n-- comment\nFROM t", "SELECT a\n-- comment\nFROM t"),
     ("**SELECT 1 FROM t**", "SELECT 1 FROM t"),
     ("SQL: `SELECT 1 FROM t`;", "SELECT 1 FROM t"),
+    ("\\boxed{SELECT 1 FROM t}", "SELECT 1 FROM t"),
+    ("```sql\nSELECT 1\n```\nIt is $\\boxed{3}$.", "SELECT 1"),
     ("<answer>42</answer>", None),
     (
         "SELECT t1.name, t2.n FROM a AS t1\n     JOIN b t2 ON t1.x = t2.x\nThe result is 3.",
