@@ -155,6 +155,8 @@ def _keyword_frequency(text: str, keyword: str, frequency: int, relation: str) -
 
 
 def _letter_frequency(text: str, letter: str, let_frequency: int, let_relation: str) -> bool:
+    if len(letter) != 1:
+        raise ValueError(f"the letter `{letter[:60]}` is no single letter")
     return _related(text.lower().count(letter.lower()), let_frequency, let_relation)
 
 

@@ -18,14 +18,19 @@ from rlvr_cli.verification.parsing import constraints, instructions
 
 EQUALITY: Equality = "none"  # a text is no answer to vote on
 
-_LOGIC = "1"  # raised with each change of what this file, `constraints` or `instructions` decides
+_LOGIC = "2"  # raised with each change of what this file, `constraints` or `instructions` decides
 _PACKAGES = ("lm_eval", "langdetect", "immutabledict", "nltk")
 _BY_LANGUAGE = ("language:", "change_case:english_")
 _PATTERNS = {
     "keywords:existence": {"keywords"},
     "keywords:frequency": {"keyword"},
     "keywords:forbidden_words": {"forbidden_words"},
+    "detectable_format:multiple_sections": {"section_spliter"},
+    "detectable_content:postscript": {"postscript_marker"},
 }
+_SPECIAL = ("P.S.", "P.P.S")  # for which lm-eval has patterns of its own
+_SAME_AS = {"keywords:letter_frequency": "letters:letter_counting2"}
+"""Checked here, as lm-eval draws another letter in place of one like `#` or `é`."""
 _IDS = ("instruction_id_list", "instruction_id")
 _REASON = 200  # characters of a reason
 
@@ -177,19 +182,24 @@ def _instruction(name: str, arguments: Any, prompt: str) -> Check:
 
     if not isinstance(arguments, dict):
         raise _Unreadable(f"the kwargs of `{name}` are no object")
-    if name in instructions.CHECKS:
-        return _bound(name, instructions.CHECKS[name], arguments)
+    own = _SAME_AS.get(name, name)
+    if own in instructions.CHECKS:
+        return _bound(name, instructions.CHECKS[own], arguments)
     if name not in INSTRUCTION_DICT:
         raise _Unreadable(f"`{name[:80]}` is no instruction that is known")
     given = {key: _whole(value) for key, value in arguments.items() if value is not None}
     for key in given.keys() & _PATTERNS.get(name, set()):
-        given[key] = _escaped(given[key])
+        given[key] = given[key] if given[key] in _SPECIAL else _escaped(given[key])
     instruction = INSTRUCTION_DICT[name](name)
     missing = [key for key in instruction.get_instruction_args_keys() if key not in given]
     if missing:
         raise _Unreadable(f"`{name}` has no `{missing[0]}`")
     try:
         instruction.build_description(**given)
+        drawn = instruction.get_instruction_args() or {}
+        for key, value in given.items():
+            if isinstance(value, int) and drawn.get(key, value) != value:
+                raise ValueError(f"its `{key}` is {value}")
         if "prompt" in (instruction.get_instruction_args() or {}):
             instruction.build_description(prompt=prompt)
     except Exception as error:

@@ -354,3 +354,22 @@ def test_data_of_nltk_is_asked_for_and_never_downloaded(monkeypatch):
     with pytest.raises(UsageError, match="punkt_tab of nltk") as refused:
         registry.build("verifiers", "ifeval")
     assert "python -m nltk.downloader punkt_tab" in refused.value.hint
+
+
+def test_what_lm_eval_would_replace_by_a_draw_is_checked_or_a_bad_gold():
+    letters = {"letter": "#", "let_frequency": 2, "let_relation": "at least"}
+    gold = ifeval(("keywords:letter_frequency", letters))
+    assert verdict(gold, "#one #two").correct and not verdict(gold, "#one a b c").correct
+    gold = ifeval(("keywords:letter_frequency", letters | {"letter": "ab"}))
+    assert "is no single letter" in verdict(gold, "ab").reason
+    paragraphs = {"num_paragraphs": 2, "nth_paragraph": 3, "first_word": "a"}
+    gold = ifeval(("length_constraints:nth_paragraph_first_word", paragraphs))
+    assert verdict(gold, "a\n\na").status == "bad_gold"
+
+
+def test_marks_of_sections_and_postscripts_are_no_patterns():
+    sections = {"section_spliter": "**Part**", "num_sections": 1}
+    gold = ifeval(("detectable_format:multiple_sections", sections))
+    assert verdict(gold, "**Part** 1").correct and not verdict(gold, "Part 1").correct
+    gold = ifeval(("detectable_content:postscript", {"postscript_marker": "N.B."}))
+    assert verdict(gold, "a\nN.B. b").correct and not verdict(gold, "a\nnobody").correct
