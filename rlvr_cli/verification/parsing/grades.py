@@ -34,14 +34,15 @@ _LINE, _VAGUE_LINE = (
     re.compile(
         rf"^[ \t]*[-*#>_` \t{{\"']*(?:\d+[.)][ \t]+)?"
         rf"(?:(?:so|therefore|thus|the|my|your|final|overall|total),?[ \t]+)*"
-        rf"(?:{names})[*_`\"' \t]*(?:[:=]|[ \t]is\b:?)[*_`]*[ \t]*(?P<value>.*)$",
+        rf"(?:{names})(?:[ \t]*[(\[][^()\[\]\n]{{1,30}}[)\]])?[*_`\"' \t]*"
+        r"(?:[:=：]|[ \t]is\b:?)[*_`]*[ \t]*(?:\n\s*)?(?P<value>.*)$",
         re.IGNORECASE | re.MULTILINE,
     )
     for names in (_NAMES, _VAGUE)
 )
 _VALUE = re.compile(
     rf"^{_MARKS}(?:\\boxed\{{)?(?P<grade>{_NUMBER}|[A-Za-z]+(?:[ _-][A-Za-z]+)?)"
-    rf"(?P<of>\s*(?:%|\\%|/\s*{_NUMBER}|(?:out\s+)?of\s+{_NUMBER}))?{_CLOSING}"
+    rf"(?:\*\*|__)?(?P<of>\s*(?:%|\\%|/\s*{_NUMBER}|(?:out\s+)?of\s+{_NUMBER}))?{_CLOSING}"
     r"(?P<rest>\s*(?:$|[.;!](?:\s|$)|,(?:\s*$|\s+[^\s\d])|\(|[-–—]\s|:\s|points?\.?$).*)$",
     re.IGNORECASE,
 )

@@ -22,7 +22,7 @@ EQUALITY: Equality = "none"  # it extracts nothing
 UNDECIDING = ("url", "key_variable", "in_flight", "timeout_s", "connect_s", "retries", "remember")
 """The options that decide no verdict: they may change where a run or a directory resumes."""
 
-_LOGIC = "1"  # raised with each change of what this file, `grades` or `rubrics` decides
+_LOGIC = "2"  # raised with each change of what this file, `grades` or `rubrics` decides
 _KEPT = 8000  # characters of what a judge says that are stored
 _OURS = {"model", "messages", "stream"}  # fields of a request that no option may set
 _URL_VARIABLE, _KEY_VARIABLE = "OPENAI_BASE_URL", "OPENAI_API_KEY"

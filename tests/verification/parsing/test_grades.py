@@ -54,6 +54,11 @@ READ = [
     ("The response is right.\n\nGRADE: I", CIP, 0),
     ("<think>Score: 3</think>Score: 4", TEN, 4),
     ("Score: 3</think>Score: 4", TEN, 4),
+    ("Verdict：yes", ONE, 1),
+    ("## Verdict:\n\nyes", ONE, 1),
+    ("Score: **7**/10", TEN, 7),
+    ("Score (0-10): 7", TEN, 7),
+    ("**Score [0-10]:** 7", TEN, 7),
     # What a judge restates of the answer that it judged is not its verdict.
     ("Verdict: no\nThe gold is \\boxed{1}.", ONE, 0),
     ("Verdict: no, as the gold is \\boxed{1}", ONE, 0),
