@@ -1,7 +1,7 @@
 """The answers that reasoning-gym's scorers get, and those that they must not evaluate.
 
 In version 0.1.25, five scorers pass the answer to sympy's `parse_expr`, which executes Python, one
-accepts every text as true, and four others give full reward to wrong answers (`mended`).
+accepts every text as true, and seven others give full reward to wrong answers (`mended`).
 """
 
 import math
@@ -83,4 +83,15 @@ def mended(name: str, answer: str, entry: dict[str, Any]) -> float:
         return float("nan" not in answer.lower())
     if name == "spell_backward" and answer.lower() != gold.lower():
         return 0.8  # what is meant where more follows, but for the rounding of a sum
+    if name == "gsm_symbolic":  # its pattern leaves out the sign of -405
+        return float(answer.lstrip("$ ").startswith("-") == gold.startswith("-"))
+    if name == "word_sorting":  # what follows the right list is not looked at
+        return float(answer.count(",") < len(entry["metadata"]["sorted_words"]))
+    if name == "number_sorting":  # each number may be off by 1
+        pairs = zip(_numbers(answer), _numbers(gold), strict=True)
+        return float(all(math.isclose(a, b, abs_tol=0.005) for a, b in pairs))
     return 1.0
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", text)]

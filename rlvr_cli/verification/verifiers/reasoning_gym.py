@@ -10,7 +10,7 @@ from rlvr_cli.tasks import _reasoning_gym
 from rlvr_cli.verification.parsing import gym
 
 EQUALITY: Equality = "text"  # the scorers ask for the problem, and another answer is none
-_LOGIC = "1"
+_LOGIC = "2"
 _IMPORTING_S = 60.0
 _WHY = 200  # characters of an error
 Entry = tuple[str, Any, dict[str, Any]]  # the generator's name, its data set, the entry

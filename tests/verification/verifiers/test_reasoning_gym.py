@@ -174,6 +174,8 @@ def test_rewards_are_those_of_score_answer_for_every_generator(rows):
         ("coin_flip", "0"),
         ("complex_arithmetic", "nan"),
         ("spell_backward", "{gold} zzz"),
+        ("gsm_symbolic", "-{gold}"),
+        ("word_sorting", "{gold}, {gold}"),
     ],
 )
 def test_wrong_answers_that_the_package_pays_in_full_are_wrong_here(one, name, answer):
@@ -249,3 +251,13 @@ def test_no_other_scorer_evaluates_text():
     assert literal == {"binary_matrix", "n_queens", "spiral_matrix", "string_insertion"}
     # The gold, not the answer, is what number_sorting evaluates.
     assert set(found) - literal == gym._ALGEBRA | gym._ARITHMETIC | {"number_sorting"}
+
+
+@needs_package
+def test_sorted_numbers_are_those_that_were_given(one):
+    row = one("number_sorting")
+    numbers = ast.literal_eval(row["answer"])
+    assert judged(row, json.dumps(numbers)).reward == 1
+    shifted = [*numbers[:-1], str(float(numbers[-1]) + (1 if numbers[0] < numbers[-1] else -1))]
+    verdict = judged(row, json.dumps(shifted))
+    assert (verdict.status, verdict.reward) == ("ok", 0.0)
