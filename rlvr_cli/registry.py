@@ -164,8 +164,8 @@ def build(folder: str, spec: str, *, named_by: str = "") -> Any:
     try:
         return resolved.build(**options)
     except ValueError as error:
-        where = f" {shlex.quote(spec)}" if resolved.origin else ""
-        raise UsageError(f"`{spec}`: {error}", f"see `rlvr list {folder}{where}`") from error
+        where = shlex.quote(spec) if resolved.origin else resolved.name
+        raise UsageError(f"`{spec}`: {error}", f"see `rlvr list {folder} {where}`") from error
     except Untrusted as error:  # of the options, as of `custom:path=evil.py`
         raise Untrusted(error.name, named_by, error.kind) from None
     except Exception as error:

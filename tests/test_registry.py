@@ -223,7 +223,7 @@ def test_an_option_given_twice_is_refused(toys):
 def test_what_build_refuses_is_a_usage_error_that_names_the_spec(toys):
     assert refusal("spinning-top:turns=-1") == (
         "`spinning-top:turns=-1`: turns must not be below 0",
-        "see `rlvr list toys`",
+        "see `rlvr list toys spinning-top`",
     )
 
 
@@ -236,9 +236,9 @@ def test_the_canonical_spelling_writes_every_option_in_the_order_of_the_signatur
 
 @given(turns=st.integers(0, 10**9), speed=st.floats(-1e15, 1e15))
 def test_the_canonical_spelling_keeps_every_digit(turns, speed):
-    values = {"clip_low": speed, "ddof": turns}
-    spec = ",".join(f"{key}={value!r}" for key, value in values.items())
-    canonical = registry.canonical("objectives", f"grpo:{spec}")
-    assert registry.parse("objectives", canonical) == registry.parse("objectives", f"grpo:{spec}")
+    values = {"clip_low": speed, "seed": turns}
+    spec = f"pass-at-k:{','.join(f'{key}={value!r}' for key, value in values.items())}"
+    canonical = registry.canonical("objectives", spec)
+    assert registry.parse("objectives", canonical) == registry.parse("objectives", spec)
     assert registry.parse("objectives", canonical)[1]["clip_low"] == speed
     assert registry.canonical("objectives", canonical) == canonical

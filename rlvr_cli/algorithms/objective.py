@@ -238,6 +238,8 @@ def origins(spec: str) -> dict[str, str]:
 
 
 def _split(spec: str) -> tuple[str, list[str]]:
+    if spec.strip().lower().startswith("reinforce++"):  # a name, of which the signs are a part
+        return "reinforce++", []
     base, *modifiers = grammar.pieces(spec)
     names = [grammar.read(modifier).name for modifier in modifiers]
     if len(set(names)) < len(names):

@@ -170,7 +170,7 @@ def check_objective(config: RunConfig, objective: Objective) -> None:
             f"{f'is {train.verifier}' if train.verifier else 'is not given'}",
             "name a sum, as in `--verifier 0.9*math+0.1*format`",
         )
-    if count < objective.least_group and objective.least_group > 2:
+    if objective.group_relative and count < objective.least_group:
         raise UsageError(
             f"{train.algo} compares {objective.least_group} completions of a prompt or more, "
             f"--num-generations is {count}",

@@ -141,3 +141,84 @@ def test_a_choice_by_sign_of_advantages_of_one_sign_is_refused(spec, kept):
 def test_a_clip_that_is_none_is_refused(option):
     with pytest.raises(UsageError, match="clip"):
         objective.build(f"grpo:{option}")
+
+
+def taking(option):
+    """The specs of all parts that have an option of this name, without its value."""
+    return [
+        f"{start}{name}:{option}"
+        for folder, start in (("objectives", ""), ("modifiers", "grpo+"))
+        for name in registry.names(folder)
+        if option in registry.options(folder, name)
+    ]
+
+
+@pytest.mark.parametrize("spec", taking("eps"))
+@pytest.mark.parametrize("value", ["-1e-06", "inf", "-inf"])
+def test_no_eps_turns_advantages_round_or_makes_them_all_zero(spec, value):
+    with pytest.raises(UsageError, match="eps must be at 0 or above, and finite"):
+        objective.build(f"{spec}={value}")
+
+
+@pytest.mark.parametrize("spec", taking("ddof"))
+@pytest.mark.parametrize("value", ["-1", "2"])
+def test_a_deviation_is_over_the_rewards_or_over_one_less(spec, value):
+    with pytest.raises(UsageError, match="one of 0, 1 was expected"):
+        objective.build(f"{spec}={value}")
+
+
+@pytest.mark.parametrize("spec", ["grpo+kl:beta", "apmpo:kl", "reinforce-pp:kl"])
+@pytest.mark.parametrize("value", ["-0.001", "inf"])
+def test_a_penalty_that_drives_the_policy_away_is_refused(spec, value):
+    with pytest.raises(UsageError, match="coefficient of a KL penalty must be at 0 or above"):
+        objective.build(f"{spec}={value}")
+
+
+@pytest.mark.parametrize(
+    "spec, said",
+    [
+        ("apmpo:clip_low=-0.1", "clip_low from 0 to 1"),
+        ("apmpo:clip_low=1.1", "clip_low from 0 to 1"),
+        ("apmpo:e_min=-0.1", "e_min at 0 or above"),
+        ("apmpo:e_max=0.1", "e_max at e_min or above"),
+        ("apmpo:e_max=inf", "e_max at e_min or above"),
+        ("apmpo:gamma=inf", "gamma must be finite"),
+        ("apmpo:gamma=-inf", "gamma must be finite"),
+        ("apo:lam=inf", "all finite"),
+        ("apo:beta=inf", "all finite"),
+        ("grpo+anchor:z_floor=inf", "all finite"),
+        ("w-reinforce:positive=-0.1", "positive must be at 0 or above"),
+        ("w-reinforce:positive=inf", "positive must be at 0 or above"),
+        ("grpo+entropy:coef=inf", "coef must be finite"),
+        ("grpo+entropy:coef=-inf", "coef must be finite"),
+        ("grpo+kl-in-reward:beta=inf", "beta must be above 0, and finite"),
+    ],
+)
+def test_a_number_that_no_loss_can_be_made_of_is_refused(spec, said):
+    with pytest.raises(UsageError, match=said):
+        objective.build(spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "apmpo:clip_low=0,e_min=0,e_max=0",
+        "apmpo:clip_low=1,gamma=-1,kl=0",
+        "w-reinforce:positive=0",
+        "grpo:eps=0,ddof=0",
+        "grpo+entropy:coef=-0.001",
+        "grpo+kl:beta=0",
+    ],
+)
+def test_a_number_at_the_edge_of_what_is_taken_is_built(spec):
+    objective.build(spec)
+
+
+@pytest.mark.parametrize(
+    "spec", ["reinforce++", "REINFORCE++", "reinforce++:kl=0", "reinforce+++kl"]
+)
+def test_the_name_of_reinforce_pp_is_no_list_of_modifiers(spec):
+    for read in (objective.canonical, objective.build):
+        with pytest.raises(UsageError, match=r"unknown objective `reinforce\+\+`") as refused:
+            read(spec)
+        assert refused.value.hint == "did you mean `reinforce:whiten=true` or `reinforce-pp`?"

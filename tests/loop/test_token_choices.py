@@ -144,6 +144,19 @@ def test_one_reward_has_no_parts_to_normalise(refused, copy, tmp_path):
     assert "was scored by the verifier of each prompt" in err
 
 
+@pytest.mark.parametrize("algo", ["grpo", "quatro", "reinforce-pp"])
+def test_one_completion_a_prompt_is_refused_before_it_is_sampled(refused, tmp_path, algo):
+    err = refused(2, "train", "--algo", algo, "-n", "1", "--dry-run", "--out", tmp_path / "run")
+    assert f"{algo} compares 2 completions of a prompt or more, --num-generations is 1" in err
+    assert "use --num-generations 2" in err
+
+
+@pytest.mark.parametrize("algo", ["reinforce", "nsr", "topr"])
+def test_an_objective_that_compares_none_takes_one_completion_a_prompt(rlvr, tmp_path, algo):
+    words = ("train", "--algo", algo, "-n", "1", "--dry-run", "--out", tmp_path / "run")
+    assert rlvr(*words).code == 0
+
+
 def test_groups_no_larger_than_the_subsets_are_refused(refused, copy, tmp_path):
     words = ("train", "--algo", "pass-at-k:k=8", "-n", "8", "--out", tmp_path / "run")
     err = refused(2, *words)

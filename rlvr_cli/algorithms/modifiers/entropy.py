@@ -4,11 +4,16 @@ Elsewhere: verl, TRL, OpenRLHF, SkyRL and others.
 Use: Entropy falls early.
 """
 
+import math
+
 from rlvr_cli.algorithms.objective import Modifier, Objective
 
 
 def build(*, coef: float = 1e-4) -> Modifier:
     """Takes coef times the entropy of the policy's next-token distribution off a token's cost."""
+
+    if not -math.inf < coef < math.inf:
+        raise ValueError("coef must be finite")
 
     def modify(objective: Objective) -> Objective:
         return objective.with_penalty(lambda batch: -coef * batch.entropy_BT, "entropy")

@@ -32,6 +32,7 @@ def build(
     is true for k1 and false for k2 and k3. `on=errors` charges completions with A < 0 only (GRPO-KL
     error-only, a baseline of APO). `aggregation` is the objective's own, or another.
     """
+    penalty.check_beta(beta)
     is_unbiased = estimator == "k1" if unbiased == "auto" else unbiased == "true"
     own = None if aggregation == "objective" else weight.BY_NAME[aggregation]
 

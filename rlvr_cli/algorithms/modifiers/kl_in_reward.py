@@ -45,8 +45,8 @@ def build(
     where they do not, an estimator that divides by the group's deviation (`grpo`, `dapo`) makes
     charges of completions as large as advantages of rewards, whatever beta is.
     """
-    if not beta > 0:
-        raise ValueError("beta must be above 0")
+    if not 0 < beta < math.inf:
+        raise ValueError("beta must be above 0, and finite")
 
     def modify(objective: Objective) -> Objective:
         shaping.require_rewards(objective, "kl-in-reward", "charge it in the loss with +kl")

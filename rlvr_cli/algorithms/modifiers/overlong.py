@@ -50,7 +50,10 @@ def build(*, buffer: int = 4096, longest: int = 0) -> Modifier:
             return advantage.overlong(step.length_N, longest=step.max_length, buffer=buffer)
 
         if longest and objective.longest not in (0, longest):
-            raise ValueError(f"longest is {longest}, and {objective.longest} elsewhere")
+            raise UsageError(
+                f"overlong's longest is {longest} tokens, the objective's {objective.longest}",
+                f"write overlong:longest={objective.longest}, or leave one of the two out",
+            )
         return replace(
             shaping.shaped(objective, "overlong", lost), longer_than=buffer,
             longest=longest or objective.longest, needs=objective.needs | {"length"},

@@ -6,6 +6,7 @@ Use: Two or more updates per batch; with one it equals GRPO, whatever its option
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Literal
 
 from rlvr_cli.algorithms.objective import Objective, Step, TokenBatch
@@ -36,7 +37,7 @@ def build(
     stats: Literal["batch", "group"] = "batch",
     kl: float = 0.001,
     eps: float = 1e-6,
-    ddof: int = 0,
+    ddof: advantage.Ddof = 0,
 ) -> Objective:
     """The mean over completions of A (mean_t u_t^p)^(1/p), minus kl k3.
 
@@ -48,11 +49,17 @@ def build(
     (eq. 81), `tanh=false` is Algorithm 1's line 18. A_i = (R_i - mean R) / (std R + eps).
     """
 
+    if not (-math.inf < gamma < math.inf and 0 <= clip_low <= 1 and 0 <= e_min <= e_max < math.inf):
+        raise ValueError(
+            "gamma must be finite, clip_low from 0 to 1, e_min at 0 or above, e_max at e_min or "
+            "above, and finite"
+        )
+    normed = advantage.normed(eps=eps, ddof=ddof)
+
     def estimate(step: Step) -> dict[str, Tensor]:
         mean_N, std_N = adaptive.statistics(step.reward_N, step.group_N, over=stats)
         bound_N = adaptive.clip_bound(mean_N, std_N, low=e_min, high=e_max, score=fss, squash=tanh)
-        return {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof),
+        return normed(step) | {
             "power": adaptive.power(mean_N, gamma=gamma, form=exponent),
             "clip_low": bound_N if bounds == "both" else torch.full_like(bound_N, clip_low),
             "clip_high": bound_N,

@@ -17,7 +17,7 @@ def build(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     eps: float = 1e-6,
-    ddof: int = 1,
+    ddof: advantage.Ddof = 1,
 ) -> Objective:
     """The mean over all tokens of min(r A, clip(r) A), with a rectified ratio where A < 0.
 
@@ -27,9 +27,7 @@ def build(
     A_i = (R_i - mean R) / (std R + eps). (Anchored Policy Optimization, eq. 8, 9 and 23)
     """
     base = token_clip.objective(
-        lambda step: {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
-        },
+        advantage.normed(eps=eps, ddof=ddof),
         weight.token_mean,
         low=clip_low,
         high=clip_high,

@@ -17,7 +17,7 @@ def build(
     dual_clip: float = 3.0,
     aggregation: weight.Aggregation = "seq-mean-token-mean",
     eps: float = 1e-6,
-    ddof: int = 1,
+    ddof: advantage.Ddof = 1,
 ) -> Objective:
     """Each completion's mean of sg(w) A log pi, then the mean over completions.
 
@@ -33,9 +33,7 @@ def build(
     if not dual_clip >= 1:
         raise ValueError("dual_clip must be at least 1")
     base = token_clip.objective(
-        lambda step: {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
-        },
+        advantage.normed(eps=eps, ddof=ddof),
         weight.BY_NAME[aggregation],
         low=clip_low,
         high=clip_high,

@@ -19,7 +19,7 @@ def build(
     beta1: float = 0.75,
     beta2: float = 1.0,
     eps: float = 1e-6,
-    ddof: int = 1,
+    ddof: advantage.Ddof = 1,
 ) -> Objective:
     """The mean over all tokens of r A, with a ratio that is bounded and keeps its gradient.
 
@@ -34,9 +34,7 @@ def build(
     if not (0 <= beta1 < math.inf and 0 <= beta2 < math.inf):
         raise ValueError("beta1 and beta2 must be at 0 or above, and finite")
     base = token_clip.objective(
-        lambda step: {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
-        },
+        advantage.normed(eps=eps, ddof=ddof),
         weight.token_mean,
         low=clip_low,
         high=clip_high,

@@ -15,7 +15,7 @@ def build(
     width: float = 0.2,
     aggregation: weight.Aggregation = "seq-mean-token-mean",
     eps: float = 1e-6,
-    ddof: int = 1,
+    ddof: advantage.Ddof = 1,
 ) -> Objective:
     """Each completion's mean of r A - |A| (r - 1)^2 / (2 width), then the mean over completions.
 
@@ -30,9 +30,7 @@ def build(
     if not 0 < width < math.inf:
         raise ValueError("width must be above 0, and finite")
     return Objective(
-        advantage=lambda step: {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
-        },
+        advantage=advantage.normed(eps=eps, ddof=ddof),
         log_ratio=lambda batch: ratios.token(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),
         surrogate=lambda batch, log_ratio_BT: surrogate.parabolic(
             log_ratio_BT, batch.advantage_BT, width=width

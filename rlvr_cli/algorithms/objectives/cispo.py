@@ -10,7 +10,9 @@ from rlvr_cli.algorithms.terms import advantage, ratio as ratios, surrogate, wei
 EARLIER = {"floor": 0.0}
 
 
-def build(*, cap: float = 5.0, floor: float = 0.0, eps: float = 1e-6, ddof: int = 1) -> Objective:
+def build(
+    *, cap: float = 5.0, floor: float = 0.0, eps: float = 1e-6, ddof: advantage.Ddof = 1
+) -> Objective:
     """The mean over all tokens of sg(clip(r, floor, cap)) A log pi.
 
         L = -1/T sum_i sum_t sg(clip(r_it, floor, cap)) A_i log pi(y_it)
@@ -21,9 +23,7 @@ def build(*, cap: float = 5.0, floor: float = 0.0, eps: float = 1e-6, ddof: int 
     if not 0 <= floor <= cap or not cap > 0:
         raise ValueError("cap must be above 0, floor within 0 and cap")
     return Objective(
-        advantage=lambda step: {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
-        },
+        advantage=advantage.normed(eps=eps, ddof=ddof),
         log_ratio=lambda batch: ratios.token(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),
         surrogate=lambda batch, log_ratio_BT: surrogate.capped(
             log_ratio_BT, batch.logp_BT, batch.advantage_BT, floor=floor, cap=cap

@@ -19,7 +19,7 @@ def build(
     w_min: float = 0.8,
     aggregation: weight.Aggregation = "constant",
     eps: float = 1e-6,
-    ddof: int = 1,
+    ddof: advantage.Ddof = 1,
 ) -> Objective:
     """The sum over tokens of M r A over a constant length, then the mean over completions.
 
@@ -42,9 +42,7 @@ def build(
     if not 0 < w_min <= 1:
         raise ValueError("w_min must be above 0 and at most 1")
     return divergence.masked_by_prefix(
-        lambda step: {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
-        },
+        advantage.normed(eps=eps, ddof=ddof),
         weight.BY_NAME[aggregation],
         divergence.total_variation,
         delta=delta,

@@ -16,7 +16,7 @@ def build(
     clip_high: float = 0.28,
     dual_clip: float = 10.0,
     eps: float = 1e-6,
-    ddof: int = 1,
+    ddof: advantage.Ddof = 1,
 ) -> Objective:
     """The mean over all tokens of min(r A, clip(r) A), at least dual_clip A where A < 0.
 
@@ -26,9 +26,7 @@ def build(
     Its dynamic sampling is `--max-draws`, its length penalty the modifier `overlong`.
     """
     base = token_clip.objective(
-        lambda step: {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
-        },
+        advantage.normed(eps=eps, ddof=ddof),
         weight.token_mean,
         low=clip_low,
         high=clip_high,

@@ -29,7 +29,7 @@ def build(
     clip_high: float = 0.28,
     dual_clip: float = 10.0,
     eps: float = 1e-6,
-    ddof: int = 1,
+    ddof: advantage.Ddof = 1,
 ) -> Objective:
     """DAPO's loss, with a constant weight f for each token.
 
@@ -58,9 +58,7 @@ def build(
         return torch.where((batch.advantage_BT < 0) & (r_BT > safety), 1.0, f_BT.exp())
 
     base = token_clip.objective(
-        lambda step: {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
-        },
+        advantage.normed(eps=eps, ddof=ddof),
         weight.token_mean,
         low=clip_low,
         high=clip_high,

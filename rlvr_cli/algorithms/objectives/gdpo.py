@@ -21,7 +21,7 @@ def build(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     eps: float = 1e-4,
-    ddof: int = 1,
+    ddof: advantage.Ddof = 1,
     aggregation: weight.Aggregation = "seq-mean-token-mean",
 ) -> Objective:
     """GRPO's loss, with each reward normalised separately before they are added.
@@ -33,6 +33,8 @@ def build(
     R_n and weights w_n are those of the verifier, as in `--verifier 0.9*math+0.1*format`. Whether a
     group's rewards differ is judged by their sum, as by --max-draws and --drop-uninformative.
     """
+
+    advantage.check_eps(eps)
 
     def estimate(step: Step) -> dict[str, Tensor]:
         parts = [(part.weight, part.reward_N) for part in step.parts] or [(1.0, step.reward_N)]

@@ -10,7 +10,7 @@ from rlvr_cli.algorithms.objective import Objective
 from rlvr_cli.algorithms.terms import advantage, ratio as ratios, surrogate, weight
 
 
-def build(*, clip: float = 0.4, eps: float = 1e-6, ddof: int = 1) -> Objective:
+def build(*, clip: float = 0.4, eps: float = 1e-6, ddof: advantage.Ddof = 1) -> Objective:
     """The mean over completions of A times the geometric mean of clipped ratios.
 
         L = -1/N sum_i A_i exp(mean_t d'_it)
@@ -21,9 +21,7 @@ def build(*, clip: float = 0.4, eps: float = 1e-6, ddof: int = 1) -> Objective:
     if not 0 <= clip < math.inf:
         raise ValueError("clip must be at 0 or above, and finite")
     return Objective(
-        advantage=lambda step: {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
-        },
+        advantage=advantage.normed(eps=eps, ddof=ddof),
         log_ratio=lambda batch: ratios.token(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),
         surrogate=lambda batch, log_ratio_BT: surrogate.geometric(
             log_ratio_BT, batch.advantage_BT, batch.mask_BT, clip=clip

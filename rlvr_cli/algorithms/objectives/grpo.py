@@ -13,7 +13,7 @@ def build(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     eps: float = 1e-6,
-    ddof: int = 1,
+    ddof: advantage.Ddof = 1,
     aggregation: weight.Aggregation = "seq-mean-token-mean",
 ) -> Objective:
     """Each completion's mean of min(r A, clip(r) A), then the mean over completions.
@@ -22,9 +22,7 @@ def build(
     A_i = (R_i - mean R) / (std R + eps)        (arXiv:2402.03300, eq. 3)
     """
     return token_clip.objective(
-        lambda step: {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
-        },
+        advantage.normed(eps=eps, ddof=ddof),
         weight.BY_NAME[aggregation],
         low=clip_low,
         high=clip_high,

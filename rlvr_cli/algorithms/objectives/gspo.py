@@ -9,7 +9,7 @@ from rlvr_cli.algorithms.terms import advantage, ratio, token_clip, weight
 
 
 def build(
-    *, clip_low: float = 3e-4, clip_high: float = 4e-4, eps: float = 1e-6, ddof: int = 1
+    *, clip_low: float = 3e-4, clip_high: float = 4e-4, eps: float = 1e-6, ddof: advantage.Ddof = 1
 ) -> Objective:
     """The mean over completions of min(s A, clip(s) A).
 
@@ -17,9 +17,7 @@ def build(
     s_i = exp(mean_t d_it),  A_i = (R_i - mean R) / (std R + eps)
     """
     return token_clip.of_completions(
-        lambda step: {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
-        },
+        advantage.normed(eps=eps, ddof=ddof),
         weight.seq_mean_token_mean,
         ratio.length_normalized,
         low=clip_low,

@@ -9,7 +9,7 @@ from rlvr_cli.algorithms.terms import advantage, ratio, token_clip, weight
 
 
 def build(
-    *, clip_low: float = 3e-4, clip_high: float = 4e-4, eps: float = 1e-6, ddof: int = 1
+    *, clip_low: float = 3e-4, clip_high: float = 4e-4, eps: float = 1e-6, ddof: advantage.Ddof = 1
 ) -> Objective:
     """The mean over completions and their tokens of min(s_t A, clip(s_t) A).
 
@@ -20,9 +20,7 @@ def build(
     single tokens, as `+is-correction` gives, stays with its token here and is averaged in `gspo`.
     """
     return token_clip.of_completions(
-        lambda step: {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
-        },
+        advantage.normed(eps=eps, ddof=ddof),
         weight.seq_mean_token_mean,
         ratio.token_of_sequence,
         low=clip_low,

@@ -17,7 +17,7 @@ def build(
     clip_high: float = 0.2,
     deviation: Literal["rewards", "advantages"] = "rewards",
     eps: float = 1e-6,
-    ddof: int = 1,
+    ddof: advantage.Ddof = 1,
 ) -> Objective:
     """The mean over all tokens of min(r A, clip(r) A).
 
@@ -28,6 +28,7 @@ def build(
     `deviation=advantages` that of R_i - mean R over the batch, as Magistral has it
     (arXiv:2506.10910, sec. 2.1).
     """
+    advantage.check_eps(eps)
     return token_clip.objective(
         lambda step: {
             "advantage": advantage.batch_norm(

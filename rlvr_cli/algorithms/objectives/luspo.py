@@ -9,7 +9,11 @@ from rlvr_cli.algorithms.terms import advantage, ratio, token_clip, weight
 
 
 def build(
-    *, clip_low: float = 2e-3, clip_high: float = 2.5e-3, eps: float = 1e-6, ddof: int = 1
+    *,
+    clip_low: float = 2e-3,
+    clip_high: float = 2.5e-3,
+    eps: float = 1e-6,
+    ddof: advantage.Ddof = 1,
 ) -> Objective:
     """The mean over completions of |o| min(s A, clip(s) A).
 
@@ -20,9 +24,7 @@ def build(
     `gspo` by that length, which the norm that gradients are clipped at and AdamW even out.
     """
     return token_clip.of_completions(
-        lambda step: {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
-        },
+        advantage.normed(eps=eps, ddof=ddof),
         weight.seq_mean_token_sum,
         ratio.length_normalized,
         low=clip_low,

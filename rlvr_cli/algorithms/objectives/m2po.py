@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MASKED = "m2_masked"
 
 
-def build(*, threshold: float = 0.04, eps: float = 1e-6, ddof: int = 1) -> Objective:
+def build(*, threshold: float = 0.04, eps: float = 1e-6, ddof: advantage.Ddof = 1) -> Objective:
     """The mean over all tokens of M r A without a clip.
 
         L = -1/T sum_i sum_t M_it r_it A_i,  r_it = pi(y_it) / pi_behaviour(y_it)
@@ -44,9 +44,7 @@ def build(*, threshold: float = 0.04, eps: float = 1e-6, ddof: int = 1) -> Objec
         return batch.token_columns[MASKED] > 0
 
     return Objective(
-        advantage=lambda step: {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
-        },
+        advantage=advantage.normed(eps=eps, ddof=ddof),
         log_ratio=log_ratio,
         surrogate=lambda batch, d_BT: surrogate.importance(d_BT, batch.advantage_BT),
         weight=weight.token_mean,

@@ -24,6 +24,7 @@ def build(
 
     One success of G has A = G - 1. Rewards must be at 0 or above.
     """
+    advantage.check_eps(eps)
     base = token_clip.objective(
         lambda step: {"advantage": advantage.over_mean(step.reward_N, step.group_N, eps=eps)},
         weight.BY_NAME[aggregation],

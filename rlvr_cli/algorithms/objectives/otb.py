@@ -27,6 +27,8 @@ def build(*, clip_low: float = 0.2, clip_high: float = 0.2, eps: float = 1e-8) -
     equal. If only one completion is that long, its A is 0.
     """
 
+    advantage.check_eps(eps)
+
     def rule(tokens: Tokens) -> Tensor:
         return token_baseline.weighted(tokens, token_baseline.energy(tokens), eps=eps)
 

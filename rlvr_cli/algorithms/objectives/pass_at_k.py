@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithms.objective import Objective
-from rlvr_cli.algorithms.terms import pass_at_k, token_clip, weight
+from rlvr_cli.algorithms.terms import advantage, pass_at_k, token_clip, weight
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,6 +35,7 @@ def build(
     completions), or the completions in order, cut into subsets of k (`full`). A completion in no
     subset is left out of the batch. k must be below the number of completions of a prompt.
     """
+    advantage.check_eps(eps)
     if k < 1:
         raise ValueError("k must be at least 1")
     if subsets < 0:

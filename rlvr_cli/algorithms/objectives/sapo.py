@@ -11,7 +11,7 @@ from rlvr_cli.algorithms.terms import advantage, ratio as ratios, surrogate, wei
 
 
 def build(
-    *, tau_pos: float = 1.0, tau_neg: float = 1.05, eps: float = 1e-6, ddof: int = 1
+    *, tau_pos: float = 1.0, tau_neg: float = 1.05, eps: float = 1e-6, ddof: advantage.Ddof = 1
 ) -> Objective:
     """Each completion's mean of A f(r), then the mean over completions.
 
@@ -23,9 +23,7 @@ def build(
     if not (0 < tau_pos < math.inf and 0 < tau_neg < math.inf):
         raise ValueError("tau_pos and tau_neg must be above 0, and finite")
     return Objective(
-        advantage=lambda step: {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
-        },
+        advantage=advantage.normed(eps=eps, ddof=ddof),
         log_ratio=lambda batch: ratios.token(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),
         surrogate=lambda batch, log_ratio_BT: surrogate.soft_gate(
             log_ratio_BT, batch.advantage_BT, tau_pos=tau_pos, tau_neg=tau_neg

@@ -22,7 +22,7 @@ def build(
     baseline: float = 0.0,
     aggregation: weight.Aggregation = "seq-mean-token-mean",
     eps: float = 1e-6,
-    ddof: int = 1,
+    ddof: advantages.Ddof = 1,
 ) -> Objective:
     """Each completion's mean of w A log pi, then the mean over completions.
 
@@ -47,9 +47,7 @@ def build(
             "advantage": advantages.signed(step.correct_N, positive=positive, negative=negative)
         }
 
-    def relative(step: Step) -> dict[str, Tensor]:
-        return {"advantage": advantages.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)}
-
+    relative = advantages.normed(eps=eps, ddof=ddof)
     span = ratios.BY_NAME[ratio]
     is_signed = advantage == "signed"
     return Objective(

@@ -17,7 +17,7 @@ def build(
     k_neg: float = 3.0,
     lambda_neg: float = 2.0,
     eps: float = 1e-6,
-    ddof: int = 1,
+    ddof: advantage.Ddof = 1,
 ) -> Objective:
     """The mean over all tokens of sg(phi(W)) A log pi, W the ratio of the whole completion.
 
@@ -32,9 +32,7 @@ def build(
         raise ValueError("each k and lambda must be at 0 or above, and finite")
 
     return Objective(
-        advantage=lambda step: {
-            "advantage": advantage.group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)
-        },
+        advantage=advantage.normed(eps=eps, ddof=ddof),
         log_ratio=lambda batch: ratios.sequence(batch.logp_BT, batch.old_logp_BT, batch.mask_BT),
         surrogate=lambda batch, log_ratio_BT: surrogate.reshaped(
             log_ratio_BT,

@@ -6,7 +6,8 @@ Estimators that compare the completions of a group give exactly 0 where its rewa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rlvr_cli.algorithms import group_stats
@@ -15,7 +16,22 @@ from rlvr_cli.runtime.later import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from rlvr_cli.algorithms.objective import Step
+
+Ddof = Literal[0, 1]
 _LEAST_VARIANCE = 1e-8
+
+
+def check_eps(eps: float) -> None:
+    """ValueError for an eps that would turn advantages round, or leave none."""
+    if not 0 <= eps < math.inf:
+        raise ValueError("eps must be at 0 or above, and finite")
+
+
+def normed(*, eps: float, ddof: Ddof) -> Callable[[Step], dict[str, Tensor]]:
+    """The estimator of `group_norm`; ValueError if eps is below 0 or infinite."""
+    check_eps(eps)
+    return lambda step: {"advantage": group_norm(step.reward_N, step.group_N, eps=eps, ddof=ddof)}
 
 
 def group_norm(reward_N: Tensor, group_N: Tensor, *, eps: float = 1e-6, ddof: int = 1) -> Tensor:

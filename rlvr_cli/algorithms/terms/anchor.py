@@ -6,6 +6,7 @@ likeliest tokens without the sampled one. (Anchored Policy Optimization, sec. 4)
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -30,8 +31,12 @@ class Anchor:
     z_floor: float
 
     def __post_init__(self) -> None:
-        if self.k < 1 or not self.lam > 0 or not self.beta >= 0 or not self.z_floor > 0:
-            raise ValueError("k must be at least 1, lam and z_floor above 0, beta at 0 or above")
+        if self.k < 1 or not (
+            0 < self.lam < math.inf and 0 < self.z_floor < math.inf and 0 <= self.beta < math.inf
+        ):
+            raise ValueError(
+                "k must be at least 1, lam and z_floor above 0, beta at 0 or above, and all finite"
+            )
 
 
 def rectified(batch: TokenBatch, log_ratio_BT: Tensor, anchor: Anchor) -> Tensor:

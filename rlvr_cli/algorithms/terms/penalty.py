@@ -13,6 +13,7 @@ tokens y of pi_theta, with x = log pi_ref - log pi_theta:
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Literal
 
 from rlvr_cli.algorithms.objective import Objective, TokenBatch, Weight
@@ -66,6 +67,12 @@ def reweighted(
     return r_BT * _BY_NAME[estimator](logp_BT, ref_logp_BT)
 
 
+def check_beta(beta: float) -> None:
+    """ValueError for a penalty that would drive the policy away, or is infinite."""
+    if not 0 <= beta < math.inf:
+        raise ValueError("the coefficient of a KL penalty must be at 0 or above, and finite")
+
+
 def with_kl(
     objective: Objective,
     *,
@@ -80,6 +87,7 @@ def with_kl(
     With `errors` completions with A < 0 only, `unbiased` reweighted by the ratio, and with a
     `weight` of its own. A beta of 0 charges, and needs, nothing.
     """
+    check_beta(beta)
     if beta == 0:
         return objective
 

@@ -28,7 +28,8 @@ def energy(tokens: Tokens) -> Tensor:
 def weighted(tokens: Tokens, weight_K: Tensor, *, eps: float) -> Tensor:
     """Each token's advantage less the weighted mean of those at its place in its group.
 
-    A_it - sum_j w_jt A_jt / (sum_j w_jt + eps), over the completions j that have a token t
+    A_it - sum_j w_jt A_jt / (sum_j w_jt + eps), over the completions j that have a token t; A_it
+    where all w_jt and eps are 0
     """
     width = int(tokens.place_K.max()) + 1 if len(weight_K) else 1
     where_K = tokens.group_K * width + tokens.place_K
@@ -36,4 +37,5 @@ def weighted(tokens: Tokens, weight_K: Tensor, *, eps: float) -> Tensor:
     zero = torch.zeros(size, dtype=torch.float64)
     sums = zero.index_add(0, where_K, weight_K * tokens.advantage_K)
     totals = zero.index_add(0, where_K, weight_K) + eps
-    return tokens.advantage_K - (sums / totals)[where_K]
+    baselines = torch.where(totals == 0, 0.0, sums / totals)
+    return tokens.advantage_K - baselines[where_K]

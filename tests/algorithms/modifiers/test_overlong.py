@@ -95,3 +95,10 @@ def test_iac_counts_successes_after_shaping_wherever_it_is_written(advantages, m
     # Shaped rewards 0, 1, 0, mean 1/3: one success of three. Of the plain ones two are.
     columns = advantages(f"dr-grpo+{modifiers}", [1, 1, 0], lengths=[20, 1, 1], max_length=20)
     assert columns["advantage"] == pytest.approx([-1 / 3, 4 / 3, -1 / 3], rel=1e-12)
+
+
+def test_two_lengths_for_one_longest_completion_are_refused():
+    objective.build("dr-grpo:longest=16+overlong:longest=16,buffer=2")
+    with pytest.raises(UsageError, match="longest is 8 tokens, the objective's 16") as refused:
+        objective.build("dr-grpo:longest=16+overlong:longest=8,buffer=2")
+    assert "write overlong:longest=16" in refused.value.hint

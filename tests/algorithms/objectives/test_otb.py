@@ -96,3 +96,11 @@ def test_tokens_that_are_ranked_by_their_advantage_have_their_own():
     cov = (logp - logp.mean()) * (own - own.mean())
     assert values["cov_penalised"].argmax() == cov.argmax()
     assert values["cov_penalised"].sum() == 1
+
+
+def test_without_weights_there_is_no_baseline():
+    sure = {"old_logp": torch.zeros(2, dtype=torch.float64), "collision": tensor([1.0, 1.0])}
+    tokens = Tokens(tensor([0, 1]), tensor([0, 0]), tensor([0, 0]), tensor([0.5, -0.5]), sure)
+    for eps in ("0", "1e-08"):
+        made = objective.token_values(objective.build(f"otb:eps={eps}"), tokens)
+        assert made["advantage"].tolist() == [0.5, -0.5]
