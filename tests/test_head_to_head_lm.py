@@ -184,6 +184,15 @@ def test_the_page_marks_the_rate_that_was_tuned_and_draws_the_runs_at_it(tmp_pat
     assert "apo" in labels and "apo at 0.0001" in labels and "grpo at 0.0001" not in labels
 
 
+def test_the_start_is_no_run_and_no_chance_is_printed_as_none(tmp_path):
+    cells = [plan.Cell(plan.START, 0.0, 0, "test"), plan.Cell("grpo", 1e-5, 0, "test")]
+    rows = [record(cell, correct=(1,) * 60) for cell in cells]
+    rows.append(record(plan.Cell("apo", 1e-5, 0, "test"), correct=(7,) * 60))
+    said = written(tmp_path, rows)
+    assert "; a GPU, torch 2; 2 runs.\n" in said
+    assert " | < 0.001 |\n" in said and "0.000" not in said
+
+
 def test_the_page_without_runs_says_so(tmp_path):
     assert "No run was made yet." in written(tmp_path, [])
 

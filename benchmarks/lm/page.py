@@ -82,7 +82,9 @@ def _range(ends: tuple[float | None, float | None, float | None], by: int) -> st
 
 
 def _p(chance: float | None) -> str:
-    return "" if chance is None else f"{chance:.3f}"
+    if chance is None:
+        return ""
+    return f"{chance:.3f}" if chance >= 0.0005 else "< 0.001"
 
 
 def crossings(runs: Runs) -> list[str]:
@@ -162,11 +164,12 @@ def facts(setting: plan.Setting, done: dict[plan.Cell, dict]) -> list[str]:
         {f"{r['machine']['device']}, torch {r['machine']['torch']}" for r in done.values()}
     )
     policies = {r["machine"]["policy"] for r in done.values() if r["machine"]["policy"]}
+    runs = sum(1 for cell in done if cell.spec != plan.START)
     lines = [
         f"Task `{setting.task}`: {setting.steps} steps of {setting.prompts_per_step} prompts x "
         f"{setting.generations} completions, {setting.prompts_per_step // setting.mini_batch} "
         f"updates a step; {setting.held_out} prompts to tune on and as many others to test on, "
-        f"{setting.samples} completions each; {'; '.join(devices)}; {len(done)} runs.",
+        f"{setting.samples} completions each; {'; '.join(devices)}; {runs} runs.",
         "",
     ]
     if len(policies) > 1:
