@@ -46,7 +46,8 @@ def command(
         for line in filter(None, (one.headline, *one.unlike, one.shared)):
             out.print(line, soft_wrap=True)
         out.print(tables.comparison_table(["first", "second"], one.metrics.rows, "second - first"))
-        for line in tables.verdicts(one.metrics.verdict, one.metrics.comparisons):
+        verdicts = tables.verdicts(one.metrics.verdict, one.metrics.comparisons)
+        for line in filter(None, (*verdicts, one.equal)):
             out.print(line, soft_wrap=True)
         out.print(tables.flips_table(one.buckets))
         for line in tables.solved(one.gained, one.lost, one.crossings, one.ahead):

@@ -8,6 +8,7 @@ the keys.
     rlvr view runs/quatro
     rlvr view samples_gsm8k.jsonl
     rlvr view runs/grpo runs/quatro
+    zcat samples.jsonl.gz | rlvr view -
 """
 
 from pathlib import Path
@@ -16,7 +17,8 @@ from typing import Annotated, Any
 import typer
 
 from rlvr_cli import config
-from rlvr_cli.cli import options
+from rlvr_cli.cli import options, sources
+from rlvr_cli.runtime import stdin
 
 
 @options.takes(columns=config.Columns)
@@ -24,7 +26,9 @@ def command(
     columns: dict[str, Any],
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH [PATH]", help="a run of train, rollouts, scores, or files"),
+        typer.Argument(
+            metavar="PATH [PATH]", help="a run of train, rollouts, scores, or files; - is stdin"
+        ),
     ],
     model: Annotated[
         str | None,
@@ -33,4 +37,5 @@ def command(
 ) -> None:
     from rlvr_cli.viewer import start
 
-    start.view(paths, model, columns)
+    named = [sources.files(["-"]) if one == stdin.DASH else one for one in sources.once(paths)]
+    start.view(named, model, columns)

@@ -25,11 +25,27 @@ def is_terminal() -> bool:
 def spool() -> Path:
     """The file that holds the data of stdin, which is read only once."""
     global _spooled
+    if _spooled is not None and _spooled[0] is sys.stdin:
+        return _spooled[1]
     if is_terminal():
         raise UsageError("`-` is stdin, and nothing is piped in", "name a file, or pipe one in")
-    if _spooled is None or _spooled[0] is not sys.stdin:
-        _spooled = sys.stdin, _kept()
+    _spooled = sys.stdin, _kept()
     return _spooled[1]
+
+
+def give_to_terminal() -> None:
+    """Has the terminal for stdin, whose data was kept, so that keys can be read; if there is one.
+
+    Only in the process that the user started, whose stdin Python has not replaced.
+    """
+    if sys.stdin is not sys.__stdin__ or is_terminal():
+        return
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError:
+        return
+    os.dup2(terminal, 0)
+    os.close(terminal)
 
 
 def _kept() -> Path:

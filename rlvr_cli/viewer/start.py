@@ -8,6 +8,7 @@ from typing import Any
 
 from rlvr_cli import config
 from rlvr_cli.errors import DataError, UsageError, UserError
+from rlvr_cli.runtime import stdin
 from rlvr_cli.viewer.pieces import Decoder
 
 
@@ -18,6 +19,7 @@ def view(paths: list[Path], model: str | None, named: dict[str, Any]) -> None:
             f"{len(paths)} paths were given, the viewer shows one or two side by side",
             f"name two of them: rlvr view {shlex.join([str(paths[0]), str(paths[-1])])}",
         )
+    stdin.give_to_terminal()
     has_terminal = all(s and s.isatty() for s in (sys.__stdin__, sys.__stderr__))
     if has_terminal:
         _without_pandas()
@@ -113,8 +115,6 @@ def _is_foreign(path: Path) -> bool:
     from rlvr_cli.storage.begun import is_begun
     from rlvr_cli.storage.shards import MANIFEST
 
-    if str(path) == "-":
-        raise UsageError("`rlvr view` reads keys from stdin", "name the file instead of `-`")
     if not path.is_dir():
         return True
     inside = ("", "scores", "rollouts")

@@ -445,3 +445,15 @@ def test_files_that_name_their_step_have_it_in_the_headline(rlvr, tmp_path, endi
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     ran = rlvr("compare", *paths)
     assert f"`{paths[0]}` at step 10, second `{paths[1]}` at step 20" in ran.out
+
+
+def test_equal_success_rates_are_said_next_to_an_interval_that_has_a_width(rlvr, tmp_path):
+    rows = [{"id": i, "completion": "x", "correct": i > 0} for i in range(8)]
+    for name, last in (("a", True), ("b", True), ("c", False)):
+        lines = [*rows, {"id": 9, "completion": "x", "correct": last}]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
+    a, b, c = (tmp_path / f"{name}.jsonl" for name in "abc")
+    assert "both have the same success rate in all 9 prompts; an interval" in (
+        rlvr("compare", a, b).out
+    )
+    assert "same success rate" not in rlvr("compare", a, c).out

@@ -1,7 +1,10 @@
+import fcntl
+import io
 import os
 import pty
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -24,8 +27,11 @@ def test_more_than_two_paths_are_refused_with_what_to_type(refused):
     assert "hint: name two of them: rlvr view a c" in refused(2, "view", "a", "b", "c")
 
 
-def test_stdin_is_for_keys(refused):
-    assert "hint: name the file instead of `-`" in refused(2, "view", "-")
+def test_stdin_without_a_terminal_is_refused_with_a_command_that_measures_it(refused, monkeypatch):
+    row = '{"id": "a", "completion": "x", "correct": true}'
+    monkeypatch.setattr(sys, "stdin", io.StringIO(row))
+    assert "hint: measure it instead: rlvr eval-passk -" in refused(2, "view", "-")
+    assert "`-` is named twice" in refused(2, "view", "-", "-")
 
 
 def test_a_file_without_a_terminal_is_refused_with_a_command_that_measures_it(refused, rlvr, jsonl):
@@ -54,17 +60,25 @@ HOSTILE = "\x1b]0;pwned\x07\x1b[5;5H"
 ROW = {"id": "a", "prompt": "?", "completion": HOSTILE, "correct": True}
 
 
-def run_until(seen: bytes, *words: object, **variables: str) -> tuple[int, bytes]:
-    """Runs the viewer on a terminal of its own until it shows something, then quits it."""
+def run_until(
+    seen: bytes, *words: object, piped: object = None, **variables: str
+) -> tuple[int, bytes]:
+    """Runs the viewer on a terminal of its own until it shows something, then quits it.
+
+    A file that is `piped` is its stdin, in place of the terminal.
+    """
     main, side = pty.openpty()
     os.set_blocking(main, False)
     command = [sys.executable, "-c", "from rlvr_cli.cli.app import main; main()", "view"]
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
+    stdin = os.open(str(piped), os.O_RDONLY) if piped else side
     process = subprocess.Popen(
-        [*command, *map(str, words)], stdin=side, stdout=side, stderr=side,
+        [*command, *map(str, words)], stdin=stdin, stdout=side, stderr=side,
         env=environment | variables, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(1, termios.TIOCSCTTY, 0),
     )  # fmt: skip
-    os.close(side)
+    for descriptor in {side, stdin}:
+        os.close(descriptor)
     written = b""
     end = time.monotonic() + 120
     while process.poll() is None:
@@ -90,6 +104,18 @@ def test_it_runs_on_a_terminal_and_leaves_it_as_it_was(jsonl, rlvr, tmp_path, is
     assert b"\x1b[?1049h" in written and b"\x1b[?1049l" in written
     assert "␛]0;pwned␇".encode() in written
     assert b"\x1b]0;pwned" not in written and b"\x1b[5;5Hsample" not in written
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_path", [True, False])
+def test_keys_come_from_the_terminal_where_stdin_is_data(jsonl, rlvr, tmp_path, is_path):
+    piped = jsonl(ROW)
+    if is_path:  # as the command before in a pipe prints it
+        ran = rlvr("import", piped, "--out", tmp_path / "i")
+        piped = tmp_path / "path"
+        piped.write_text(ran.out)
+    code, written = run_until(b"pwned", "-", piped=piped)
+    assert code == 0, written[-2000:]
 
 
 @pytest.mark.slow
