@@ -46,8 +46,7 @@ def command(
         for line in filter(None, (one.headline, *one.unlike, one.shared)):
             out.print(line, soft_wrap=True)
         out.print(tables.comparison_table(["first", "second"], one.metrics.rows, "second - first"))
-        verdicts = tables.verdicts(one.metrics.verdict, one.metrics.comparisons)
-        for line in filter(None, (*verdicts, one.equal)):
+        for line in (*tables.verdicts(one.metrics.verdict, one.metrics.comparisons), *one.equal):
             out.print(line, soft_wrap=True)
         out.print(tables.flips_table(one.buckets))
         for line in tables.solved(one.gained, one.lost, one.crossings, one.ahead):

@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from rlvr_cli import __version__, errors
 from rlvr_cli.cli import added, checkout, faults, followed, options, placing, usage
-from rlvr_cli.runtime import distributed, signals
+from rlvr_cli.runtime import distributed, signals, stdin
 from rlvr_cli.specs import trust, user_code
 from rlvr_cli.storage import disk, moved
 from rlvr_cli.terminal import console, escape, streams
@@ -282,6 +282,7 @@ def _cut_off() -> int:
 
 
 def _interrupted(message: str, arguments: list[str]) -> int:
+    command = escape.command(["rlvr", *stdin.named(arguments)])
     with contextlib.suppress(OSError):  # the terminal may be gone
-        console.error(message, f"resume with `{escape.command(['rlvr', *arguments])}`")
+        console.error(message, f"resume with `{command}`")
     return errors.INTERRUPTED

@@ -71,6 +71,7 @@ def _only_path(lines: list[str], expected: str) -> Path:
             "name the directory, or look at what the command before printed on stderr",
         )
     console.reads(escape.redacted(lines[0]))
+    stdin.holds_path(escape.redacted(lines[0]))
     return Path(placing.read(lines[0]))
 
 

@@ -115,15 +115,15 @@ class Contrast:
         return self.alike.described(names) if self.alike else ""
 
     @property
-    def equal(self) -> str:
+    def equal(self) -> list[str]:
         """Why intervals around 0 have a width where no prompt differs; empty where one does."""
         a, b = self.first.tally, self.second.tally
         if not np.array_equal(a.correct_P * b.n_P, b.correct_P * a.n_P):
-            return ""
-        return (
+            return []
+        return [
             f"both have the same success rate in all {plural.of(len(a.n_P), 'prompt')}; an "
             "interval around 0 still has a width, because other prompts could differ"
-        )
+        ]
 
     @property
     def headline(self) -> str:

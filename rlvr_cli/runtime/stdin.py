@@ -16,6 +16,7 @@ DASH = Path("-")
 NAME = "stdin"
 _LONGEST_PATH = 4096  # bytes
 _spooled: tuple[object, Path] | None = None  # the stream that was read, and the file that keeps it
+_path: tuple[object, str] | None = None  # the stream that was read, and the path that it held
 
 
 def is_terminal() -> bool:
@@ -64,6 +65,20 @@ def _kept() -> Path:
             "name a folder that has room: `export TMPDIR=FOLDER`",
         ) from error
     return path
+
+
+def holds_path(path: str) -> None:
+    """Remembers that stdin held the path of an input."""
+    global _path
+    _path = sys.stdin, path
+
+
+def named(arguments: list[str]) -> list[str]:
+    """A command's arguments with the path that its stdin held, so that they work without a pipe."""
+    if _path is None or _path[0] is not sys.stdin:
+        return arguments
+    is_said = str(DASH) in arguments
+    return [_path[1] if one == str(DASH) else one for one in arguments] + [_path[1]] * (not is_said)
 
 
 def is_spooled(path: Path) -> bool:

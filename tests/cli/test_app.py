@@ -1,5 +1,6 @@
 import ast
 import io
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -158,6 +159,18 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(rlvr, monkeypatch
     assert ran.err == (
         "error: interrupted; finished parts are kept\nhint: resume with `rlvr check`\n"
     )
+
+
+def test_an_interrupt_names_the_directory_that_came_through_the_pipe(
+    rlvr, chain, tmp_path, monkeypatch
+):
+    (tmp_path / "stop.py").write_text("def build():\n    raise KeyboardInterrupt\n")
+    words = ("advantage", "--algo", f"{tmp_path}/stop.py:build", "--out", tmp_path / "a")
+    for given in ((), ("-",)):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(f"{chain}/scores\n"))
+        ran = rlvr(*words, *given)
+        command = shlex.join(["rlvr", *map(str, words), f"{chain}/scores"])
+        assert ran.err.endswith(f"hint: resume with `{command}`\n"), ran.err
 
 
 def test_a_command_ends_without_the_destructors_of_libraries():
