@@ -1,8 +1,8 @@
 """Lists objectives, recipes, verifiers and all other names.
 
 A single list also shows every option with its default, and the objective of each recipe. Entries
-from an installed package name that package. Name an entry to show only that, or a spec to show code
-in a file of yours: `rlvr list objectives mine.py:build`.
+from an installed package name that package. Name an entry to show only that, with its equation and
+what its options do, or a spec to show code of yours: `rlvr list objectives mine.py:build`.
 
     rlvr list objectives
 """

@@ -84,8 +84,11 @@ def entries(folder: str, *, in_full: bool) -> dict[str, dict[str, Any]]:
 
 
 def entry(folder: str, spec: str) -> dict[str, dict[str, Any]]:
-    """The entry of one name or spec, in full."""
-    return {spec: _described(folder, spec, True)}
+    """The entry of one name or spec, in full, with what its builder says of it."""
+    said = (
+        None if folder == "formats" else inspect.getdoc(_resolve(folder, _read(folder, spec)).build)
+    )
+    return {spec: _described(folder, spec, True) | ({"text": said} if said else {})}
 
 
 def _described(folder: str, name: str, in_full: bool) -> dict[str, Any]:

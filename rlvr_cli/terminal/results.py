@@ -134,18 +134,18 @@ def listing(sections: dict[str, dict[str, dict[str, Any]]], *, as_json: bool) ->
 
 
 def _details(entry: dict[str, Any]) -> list[str]:
-    """The spec of an entry that has one to choose, its text, and what its options may be."""
+    """The spec of an entry that has one to choose, what its options may be, and its text."""
     options = entry.get("options", {})
     choices = [f"{k}={'|'.join(o['choices'])}" for k, o in options.items() if "choices" in o]
     specs = [entry["spec"]] if options or "given" in entry else []
-    specs += entry.get("text", "").splitlines()
-    return specs + ([f"choices: {' '.join(choices)}"] if choices else [])
+    specs += [f"choices: {' '.join(choices)}"] if choices else []
+    return specs + entry.get("text", "").splitlines()
 
 
 def _hang(label: str, text: str, indent: int, style: str | None = None) -> None:
     width = console.stdout().width - indent if console.stdout().is_terminal else sys.maxsize
     for line in folded(text, width):
-        console.stdout().print(f"{label:<{indent}}{line}", style=style, soft_wrap=True)
+        console.stdout().print(f"{label:<{indent}}{line}".rstrip(), style=style, soft_wrap=True)
         label = ""
 
 

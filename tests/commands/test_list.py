@@ -47,6 +47,26 @@ def test_the_values_that_an_option_may_take_are_shown(rlvr):
     assert "choices: exponent=exponential|linear fss=full|mean|inverse-std bounds=upper|both" in out
 
 
+def test_an_entry_that_is_named_shows_its_equation_and_what_its_options_do(rlvr):
+    lines = rlvr("list", "objectives", "quatro").out.splitlines()
+    assert lines[1].split()[0] == "quatro" and lines[2].strip().startswith("quatro:delta=0.1,")
+    assert lines[3].strip() == "choices: ratio=sequence|length-normalized"
+    assert "    L = -1/N sum_i rho_i (A_i - sg(log rho_i))" in "\n".join(lines)
+    assert any("`max_gap` bounds (R_max - R_min) / lam" in line for line in lines)
+    assert not any(line != line.rstrip() for line in lines)
+    assert "sum_i rho_i" not in rlvr("list", "objectives").out
+    listed = json.loads(rlvr("list", "objectives", "quatro", "--json").out)["lists"]
+    assert "KL(softmax(R / lam) || uniform) = delta" in listed["objectives"]["quatro"]["text"]
+
+
+@pytest.mark.parametrize("folder", [f for f in FOLDERS if f not in ("recipes", "benchmarks")])
+def test_every_entry_can_be_named(rlvr, folder):
+    names = templates.names() if folder == "templates" else registry.names(folder)
+    for name in names:
+        ran = rlvr("list", folder, name)
+        assert ran.code == 0 and ran.out.splitlines()[1].split()[0] == name
+
+
 def test_recipes_show_their_first_line_and_their_objective(rlvr):
     lines = [line.strip() for line in rlvr("list", "recipes").out.splitlines()]
     assert len(lines) == 1 + 2 * len(run_config.recipes())
