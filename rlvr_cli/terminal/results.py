@@ -139,7 +139,7 @@ def _details(entry: dict[str, Any]) -> list[str]:
     choices = [f"{k}={'|'.join(o['choices'])}" for k, o in options.items() if "choices" in o]
     specs = [entry["spec"]] if options or "given" in entry else []
     specs += [f"choices: {' '.join(choices)}"] if choices else []
-    return specs + entry.get("text", "").splitlines()
+    return [*specs, *entry.get("text", "").splitlines()]
 
 
 def _hang(label: str, text: str, indent: int, style: str | None = None) -> None:
