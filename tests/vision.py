@@ -4,8 +4,8 @@
     data = picture((255, 0, 0), size=(24, 16))          # the bytes of a PNG
 
 Some 100,000 parameters each. The tokenizer is that of the built-in policy, one token a character,
-with the special tokens of the kind. An image of 32 x 32 pixels takes 4 tokens in each kind, and 16
-in LLaVA.
+with the special tokens of the kind. An image of 32 x 32 pixels takes 4 tokens in most kinds, and 16
+or more in the LLaVAs.
 """
 
 import io
@@ -20,12 +20,12 @@ from PIL import Image
 
 from rlvr_cli.models import policy as policies, processors, tokenizers
 
-KINDS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "gemma3", "smolvlm", "idefics3",
-         "llava", "internvl")  # fmt: skip
+KINDS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "glm4v", "gemma3", "smolvlm", "idefics3",
+         "llava", "llava_next", "llava_onevision", "internvl")  # fmt: skip
 _HIDDEN, _LAYERS, _HEADS, _KV_HEADS, _FEED = 64, 2, 2, 1, 96  # vLLM wants heads of 32 or more
 _CONTEXT = 512
 _OPTIONS = ("image_seq_length", "image_seq_len", "patch_size", "vision_feature_select_strategy",
-            "num_additional_image_tokens")  # fmt: skip
+            "num_additional_image_tokens", "num_image_tokens")  # fmt: skip
 _TURNS = """\
 {%- for message in messages -%}
 <|im_start|>{{ message['role'] }}
@@ -109,13 +109,18 @@ def _ends(tokenizer: Any) -> dict[str, Any]:
     return {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
 
 
-_FAMILY = {"qwen2_vl": "qwen", "qwen2_5_vl": "qwen", "qwen3_vl": "qwen", "gemma3": "gemma",
-           "smolvlm": "smol", "idefics3": "smol", "llava": "llava",
+_FAMILY = {"qwen2_vl": "qwen", "qwen2_5_vl": "qwen", "qwen3_vl": "qwen", "qwen3_5": "qwen",
+           "glm4v": "glm", "gemma3": "gemma", "smolvlm": "smol", "idefics3": "smol",
+           "llava": "llava", "llava_next": "llava", "llava_onevision": "llava",
            "internvl": "internvl"}  # fmt: skip
 _SPECIAL = {
     "qwen": [
         *("<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>"),
         *("<|image_pad|>", "<|video_pad|>"),
+    ],
+    "glm": [
+        *("<|im_start|>", "<|im_end|>", "<|begin_of_image|>", "<|image|>", "<|end_of_image|>"),
+        *("<|begin_of_video|>", "<|video|>", "<|end_of_video|>"),
     ],
     "gemma": [
         *("<|im_start|>", "<|im_end|>", "<start_of_image>", "<end_of_image>"),
@@ -125,7 +130,7 @@ _SPECIAL = {
         *("<|im_start|>", "<end_of_utterance>", "<image>", "<fake_token_around_image>"),
         *("<global-img>", "<row_1_col_1>", "<row_1_col_2>", "<row_2_col_1>", "<row_2_col_2>"),
     ],
-    "llava": ["<|im_start|>", "<|im_end|>", "<image>"],
+    "llava": ["<|im_start|>", "<|im_end|>", "<image>", "<video>"],
     "internvl": [
         *("<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>", "<video>"),
     ],
@@ -177,10 +182,18 @@ def _qwen(kind: str, tokenizer: Any) -> tuple[Any, Any, Any]:
     else:
         vision |= {"hidden_size": 32, "num_heads": 2, "intermediate_size": 48}
         vision |= {"out_hidden_size": _HIDDEN, "num_position_embeddings": 16}
-        vision |= {"deepstack_visual_indexes": [0, 1]}
         others |= {"head_dim": size}
         others["rope_parameters"]["mrope_interleaved"] = True  # which vLLM goes by
-    names = {"qwen2_vl": "Qwen2VL", "qwen2_5_vl": "Qwen2_5_VL", "qwen3_vl": "Qwen3VL"}
+    if kind == "qwen3_vl":
+        vision |= {"deepstack_visual_indexes": [0, 1]}
+    if kind == "qwen3_5":
+        others |= {
+            "layer_types": ["linear_attention", "full_attention"], "linear_num_key_heads": 1,
+            "linear_num_value_heads": 2, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
+        }  # fmt: skip
+        others["rope_parameters"]["partial_rotary_factor"] = 1.0
+    names = {"qwen2_vl": "Qwen2VL", "qwen2_5_vl": "Qwen2_5_VL", "qwen3_vl": "Qwen3VL",
+             "qwen3_5": "Qwen3_5"}  # fmt: skip
     token = tokenizer.convert_tokens_to_ids
     config = getattr(transformers, f"{names[kind]}Config")(
         text_config=_text(tokenizer, **others), vision_config=vision, tie_word_embeddings=True,
@@ -193,7 +206,9 @@ def _qwen(kind: str, tokenizer: Any) -> tuple[Any, Any, Any]:
         size={"shortest_edge": 16 * 16, "longest_edge": 64 * 64},
     )  # fmt: skip
     place = "<|vision_start|><|image_pad|><|vision_end|>"
-    return _built(kind, names[kind], config, images, tokenizer, _TURNS.replace("IMAGE", place))
+    processor = "Qwen3VL" if kind == "qwen3_5" else names[kind]
+    template = _TURNS.replace("IMAGE", place)
+    return _built(names[kind], config, images, tokenizer, template, processor=processor)
 
 
 def _gemma(kind: str, tokenizer: Any) -> tuple[Any, Any, Any]:
@@ -213,7 +228,7 @@ def _gemma(kind: str, tokenizer: Any) -> tuple[Any, Any, Any]:
     )  # fmt: skip
     images = transformers.Gemma3ImageProcessorPil(size={"height": 32, "width": 32})
     template = _TURNS.replace("IMAGE", "<start_of_image>")
-    return _built(kind, "Gemma3", config, images, tokenizer, template, image_seq_length=4)
+    return _built("Gemma3", config, images, tokenizer, template, image_seq_length=4)
 
 
 def _smol(kind: str, tokenizer: Any) -> tuple[Any, Any, Any]:
@@ -231,26 +246,61 @@ def _smol(kind: str, tokenizer: Any) -> tuple[Any, Any, Any]:
     images = getattr(transformers, f"{name}ImageProcessorPil")(
         size={"longest_edge": 64}, max_image_size={"longest_edge": 32}, do_image_splitting=False
     )
-    return _built(kind, name, config, images, tokenizer, _SMOL, image_seq_len=4)
+    return _built(name, config, images, tokenizer, _SMOL, image_seq_len=4)
+
+
+def _glm(kind: str, tokenizer: Any) -> tuple[Any, Any, Any]:
+    ids = {
+        f"{name}_token_id": tokenizer.convert_tokens_to_ids(f"<|{token}|>")
+        for kind in ("image", "video")
+        for name, token in (
+            (kind, kind), (f"{kind}_start", f"begin_of_{kind}"), (f"{kind}_end", f"end_of_{kind}")
+        )
+    }  # fmt: skip
+    rotation = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5,
+                "mrope_section": [2, 3, 3]}  # fmt: skip
+    config = transformers.Glm4vConfig(
+        text_config=_text(tokenizer, rope_parameters=rotation), tie_word_embeddings=True, **ids,
+        vision_config={
+            "depth": 2, "hidden_size": 32, "num_heads": 2, "intermediate_size": 48,
+            "out_hidden_size": _HIDDEN, "image_size": 32, "patch_size": 8,
+            "temporal_patch_size": 2, "spatial_merge_size": 2,
+        },
+    )  # fmt: skip
+    images = transformers.Glm4vImageProcessorPil(
+        patch_size=8, temporal_patch_size=2, merge_size=2,
+        size={"shortest_edge": 16 * 16, "longest_edge": 2 * 64 * 64},
+    )  # fmt: skip
+    place = "<|begin_of_image|><|image|><|end_of_image|>"
+    return _built("Glm4v", config, images, tokenizer, _TURNS.replace("IMAGE", place))
 
 
 def _llava(kind: str, tokenizer: Any) -> tuple[Any, Any, Any]:
-    config = transformers.LlavaConfig(
-        text_config=_text(tokenizer, model_type="llama"),
+    name = {"llava": "Llava", "llava_next": "LlavaNext", "llava_onevision": "LlavaOnevision"}[kind]
+    is_plain, is_onevision = kind == "llava", kind == "llava_onevision"
+    grid = {} if is_plain else {"image_grid_pinpoints": [[32, 64], [64, 32], [64, 64]]}
+    features = "full" if is_onevision else "default"
+    token = tokenizer.convert_tokens_to_ids
+    config = getattr(transformers, f"{name}Config")(
+        text_config=_text(tokenizer, model_type="qwen2" if is_onevision else "llama"),
         vision_config={
-            "model_type": "clip_vision_model", "hidden_size": 32, "intermediate_size": 48,
-            "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 32, "patch_size": 8,
+            "model_type": "siglip_vision_model" if is_onevision else "clip_vision_model",
+            "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+            "num_attention_heads": 2, "image_size": 32, "patch_size": 8,
         },
-        image_token_index=tokenizer.convert_tokens_to_ids("<image>"), image_seq_length=16,
-        vision_feature_layer=-1, vision_feature_select_strategy="default",
-        tie_word_embeddings=True,
+        image_token_index=token("<image>"), vision_feature_layer=-1, tie_word_embeddings=True,
+        vision_feature_select_strategy=features, **grid,
+        **({"video_token_index": token("<video>")} if is_onevision else {"image_seq_length": 16}),
     )  # fmt: skip
-    images = transformers.CLIPImageProcessorPil(
-        size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}
-    )
+    size = {"height": 32, "width": 32}
+    sizes = {"size": size} if is_onevision else {"size": {"shortest_edge": 32}, "crop_size": size}
+    processor = "CLIP" if is_plain else name
+    images = getattr(transformers, f"{processor}ImageProcessorPil")(**sizes, **grid)
+    counts = {"patch_size": 8, "num_additional_image_tokens": 1}
     return _built(
-        kind, "Llava", config, images, tokenizer, _TURNS.replace("IMAGE", "<image>"),
-        patch_size=8, vision_feature_select_strategy="default", num_additional_image_tokens=1,
+        name, config, images, tokenizer, _TURNS.replace("IMAGE", "<image>"),
+        vision_feature_select_strategy=features,
+        **({"num_image_tokens": 16} if is_onevision else counts),
     )  # fmt: skip
 
 
@@ -268,22 +318,23 @@ def _internvl(kind: str, tokenizer: Any) -> tuple[Any, Any, Any]:
         size={"height": 32, "width": 32}, crop_to_patches=False
     )
     template = _TURNS.replace("IMAGE", "<IMG_CONTEXT>")
-    return _built(kind, "InternVL", config, images, tokenizer, template, image_seq_length=4)
+    return _built("InternVL", config, images, tokenizer, template, image_seq_length=4)
 
 
 def _built(
-    kind: str, name: str, config: Any, image_processor: Any, tokenizer: Any, template: str,
-    **options: Any,
+    name: str, config: Any, image_processor: Any, tokenizer: Any, template: str,
+    processor: str = "", **options: Any,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     tokenizer.chat_template = template
-    processor = processors.of_parts(
-        getattr(transformers, f"{name}Processor"),
+    made = processors.of_parts(
+        getattr(transformers, f"{processor or name}Processor"),
         image_processor, tokenizer, chat_template=template, **options,
     )  # fmt: skip
-    return getattr(transformers, f"{name}ForConditionalGeneration"), config, processor
+    return getattr(transformers, f"{name}ForConditionalGeneration"), config, made
 
 
 _BUILDERS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
-    "qwen2_vl": _qwen, "qwen2_5_vl": _qwen, "qwen3_vl": _qwen, "gemma3": _gemma,
-    "smolvlm": _smol, "idefics3": _smol, "llava": _llava, "internvl": _internvl,
+    "qwen2_vl": _qwen, "qwen2_5_vl": _qwen, "qwen3_vl": _qwen, "qwen3_5": _qwen,
+    "glm4v": _glm, "gemma3": _gemma, "smolvlm": _smol, "idefics3": _smol, "llava": _llava,
+    "llava_next": _llava, "llava_onevision": _llava, "internvl": _internvl,
 }  # fmt: skip

@@ -40,7 +40,7 @@ def examine(
     `policy` the prompts are encoded for it, as these `options` say. `columns` are those of
     `reading.from_file`.
     """
-    if not (path / MANIFEST).exists():
+    if not (path / MANIFEST).exists() and not str(path).startswith("task:"):
         source_rows = reading.from_file(
             str(path),
             id_column=columns.get("id_column"),

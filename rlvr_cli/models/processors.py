@@ -8,6 +8,7 @@ the image processor is the one that works with Pillow, so that pixels are the sa
 import functools
 import importlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +42,25 @@ def load(path: Path, tokenizer: Any) -> Any:
     except UsageError:
         raise
     except ImportError as error:
-        raise UsageError(
-            f"cannot load the image processor of `{path}`: {first_line(error)}",
-            "install that package, or name a policy of a kind that docs/images.md lists",
-        ) from error
+        raise _missing(path, error) from error
     except Exception as error:  # a broken file may raise anything
         raise DataError(
             f"cannot load the image processor of `{path}`: {first_line(error)}",
             "copy it again, or name a policy of a kind that docs/images.md lists",
         ) from error
+
+
+def _missing(path: Path, error: ImportError) -> UsageError:
+    """That of a package which the processor needs, with how to install it if transformers says."""
+    listed = "name a policy of a kind that docs/images.md lists"
+    if not (named := re.search(r"(\w+) requires the (\w+) library", str(error))):
+        text = f"cannot load the image processor of `{path}`: {first_line(error)}"
+        return UsageError(text, f"install that package, or {listed}")
+    kind, package = named[1], named[2].lower()
+    command = f"pip install {package}"
+    if package == "torchvision":
+        command += ", in the release for your torch"
+    return UsageError(f"`{path}` needs {package}, for its {kind}", f"{command}; or {listed}")
 
 
 def of(model: Any) -> Any:

@@ -304,7 +304,11 @@ def _hint_of_data(path: Path, kinds: tuple[str, ...]) -> str:
 
 def _incomplete(path: Path, kinds: tuple[str, ...]) -> DataError:
     if not path.exists():
-        return fetched.not_fetched(path) or DataError(f"`{path}` does not exist", "check the path")
+        is_task = str(path).startswith("task:")
+        hint = f"make its prompts first: `rlvr prompts {path} --out prompts`" if is_task else ""
+        return fetched.not_fetched(path) or DataError(
+            f"`{path}` does not exist", hint or "check the path"
+        )
     listings = [m for p in journal.listings(path) if (m := read_sealed(p))]
     if not listings and has_parts(path):
         hint = manifests.remake_hint(path)

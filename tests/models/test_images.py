@@ -6,7 +6,8 @@ from rlvr_cli.errors import DataError
 from rlvr_cli.models import images, logprobs, policy as policies
 from rlvr_cli.protocols import Row
 
-KINDS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "gemma3", "smolvlm", "idefics3", "llava", "internvl")
+KINDS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "glm4v", "gemma3", "smolvlm", "idefics3",
+         "llava", "llava_next", "llava_onevision", "internvl")  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -103,7 +104,8 @@ def test_a_vision_tower_sees_an_image_of_many_rows_once(loaded, red, blue, monke
     together = logps(loaded, rows)
     for one, single in zip(rows, together, strict=True):
         np.testing.assert_allclose(logps(loaded, [one])[0], single, atol=2e-5)
-    patches = {"Idefics3": (6, 2), "SmolVLM": (6, 2), "Gemma3": (2,), "Llava": (2,)}
-    patches |= {"InternVL": (9 * 3,)}  # tiles, of which images may have different numbers
+    patches = {"InternVL": (9 * 3,), "LlavaNext": (9, 3), "LlavaOnevision": (9, 3)}  # tiles, of
+    # which images may have different numbers
+    patches |= {"Idefics3": (6, 2), "SmolVLM": (6, 2), "Gemma3": (2,), "Llava": (2,)}
     kind = next((name for name in patches if name in type(base).__name__), "")
     assert tuple(seen[0]) == patches.get(kind, (16 + 24,))

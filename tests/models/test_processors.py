@@ -74,9 +74,9 @@ def test_a_broken_processor_is_an_error(path):
 @pytest.mark.skipif(importlib.util.find_spec("torchvision") is not None, reason="it is there")
 def test_a_processor_that_needs_a_package_says_which(path):
     edit(path / "processor_config.json", lambda v: v.update(processor_class="PixtralProcessor"))
-    with pytest.raises(UsageError, match="PixtralProcessor requires the Torchvision") as caught:
+    with pytest.raises(UsageError, match="needs torchvision, for its PixtralProcessor") as caught:
         tokenizers.load_processor(policies.resolve(str(path)))
-    assert "install that package" in caught.value.hint
+    assert "pip install torchvision, in the release for your torch; or" in caught.value.hint
 
 
 def test_bytes_that_are_no_image_are_an_error():

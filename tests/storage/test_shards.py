@@ -536,6 +536,9 @@ def test_a_first_part_without_any_reward_does_not_lock_the_type(tmp_path):
 def test_missing_and_foreign_directories_are_told_apart(tmp_path):
     with pytest.raises(DataError, match="does not exist"):
         Shards.open(tmp_path / "absent")
+    with pytest.raises(DataError, match="does not exist") as caught:
+        Shards.open(Path("task:expression"))
+    assert "`rlvr prompts task:expression --out prompts`" in caught.value.hint
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="is an empty folder"):
         Shards.open(tmp_path / "empty")

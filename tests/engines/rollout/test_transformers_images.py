@@ -8,7 +8,8 @@ from rlvr_cli.engines.rollout.transformers import TransformersEngine
 from rlvr_cli.models import images, logprobs, policy as policies
 from rlvr_cli.protocols import Request, Row, SamplingParams
 
-KINDS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "gemma3", "smolvlm", "idefics3", "llava", "internvl")
+KINDS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "glm4v", "gemma3", "smolvlm", "idefics3",
+         "llava", "llava_next", "llava_onevision", "internvl")  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=KINDS)
