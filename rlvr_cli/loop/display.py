@@ -28,6 +28,8 @@ from rlvr_cli.storage.shards import MANIFEST, Shards
 from rlvr_cli.terminal import console, escape, plural, tables
 from rlvr_cli.tracking import process as tracker_process
 
+_WIDTH_OF_BAR = 90  # the columns of a terminal from which on there is a bar
+
 
 def run_name(config: RunConfig, recipe: str | None) -> str:
     """The folder of a run that was given none: its recipe, or else its algorithm, and its seed."""
@@ -227,7 +229,10 @@ class _Warnings:
 
 @contextlib.contextmanager
 def _display(steps: int) -> Iterator[Any]:
-    """A live line with a bar on a terminal, a plain line every few seconds elsewhere."""
+    """A live line with a bar on a terminal, a plain line every few seconds elsewhere.
+
+    Where it is too narrow for all of them, there is no bar and the figures take several lines.
+    """
     if not console.stderr().is_terminal:
         yield _PlainLines(steps)
         return
@@ -238,10 +243,12 @@ def _display(steps: int) -> Iterator[Any]:
         TextColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column
 
-    columns = [TextColumn("step"), MofNCompleteColumn(), BarColumn(20)]
+    columns = [TextColumn("step"), MofNCompleteColumn()]
+    columns += [BarColumn(20)] if console.stderr().width >= _WIDTH_OF_BAR else []
     columns += [
-        TextColumn("{task.description}", markup=False),
+        TextColumn("{task.description}", markup=False, table_column=Column()),
         TextColumn("left"),
         TimeRemainingColumn(),
     ]
