@@ -80,7 +80,7 @@ def _check_head(model: Any, path: Path, decodable: int) -> None:
     token_ids = torch.tensor([[0, 1]], device=model.device)
     longer_ids = torch.tensor([[0, 1, 1]], device=model.device)
     with torch.no_grad():
-        logits = model(token_ids).logits[..., :decodable]
+        logits = _logits(model, token_ids, path)[..., :decodable]
         hidden = getattr(model.base_model(token_ids), "last_hidden_state", None)
         if hidden is None:  # as of Llama4ForCausalLM, which takes itself for its base
             raise _unsupported(path)
@@ -98,6 +98,20 @@ def _check_head(model: Any, path: Path, decodable: int) -> None:
             f"`{path}` is a {type(model).__name__} whose tokens see those after them",
             "choose a causal language model, or set is_decoder in its config.json if it is one",
         )
+
+
+def _logits(model: Any, token_ids: Any, path: Path) -> Any:
+    import torch
+
+    try:
+        return model(token_ids).logits
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # code that does not go with its configuration may raise anything
+        raise DataError(
+            f"`{path}` cannot be run: {type(model).__name__} fails with {first_line(error)}",
+            "compare its config.json with the original's, or try another release of transformers",
+        ) from error
 
 
 def _unsupported(path: Path) -> UserError:

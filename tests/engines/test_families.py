@@ -17,7 +17,7 @@ from rlvr_cli.config import RolloutOptions, UpdateOptions
 from rlvr_cli.engines.rollout.graph import GraphEngine, row_bytes
 from rlvr_cli.engines.rollout.transformers import TransformersEngine
 from rlvr_cli.engines.training.local import LocalEngine
-from rlvr_cli.errors import UsageError, UserError
+from rlvr_cli.errors import DataError, UsageError, UserError
 from rlvr_cli.memory_estimate import model_size, phases
 from rlvr_cli.models import logprobs, packed_attention, policy
 from rlvr_cli.protocols import Request, Row, SamplingParams
@@ -276,6 +276,13 @@ def test_a_row_takes_what_the_key_heads_of_its_layers_take(tmp_path, loaded):
     values = 2 * 10 * config.num_hidden_layers * config.num_key_value_heads * size
     assert row_bytes(loaded.model, 10) == 4 * values + 8 * config.vocab_size
     assert packed_attention.head_size(loaded.model) == size
+
+
+def test_a_model_whose_code_fails_with_its_configuration_is_refused(tmp_path):
+    save("qwen3", {"num_key_value_heads": 3}, tmp_path)  # of four query heads
+    with pytest.raises(DataError, match="cannot be run: Qwen3ForCausalLM fails with") as refused:
+        load(tmp_path)
+    assert "config.json" in refused.value.hint
 
 
 def test_a_model_that_is_its_own_base_is_refused(tmp_path):
