@@ -379,8 +379,8 @@ class Stream:
         """The error of rows that have no id, with the text of prompts in its place if all have."""
         names = list(map(str, part[0][1]))
         self._require_given(where, names)
-        inner = containers.inner(part[0][1]) if len(part) == 1 else None
-        if inner:
+        is_row = len(part) > 1 or bool({"completion", "prompt"} & self.has.keys())
+        if inner := None if is_row else containers.inner(part[0][1]):
             raise DataError(
                 f"`{where}` is one object, which holds rows in {inner}",
                 f"take them out: jq -c {shlex.quote(inner)} {shlex.quote(str(where))} > rows.jsonl",

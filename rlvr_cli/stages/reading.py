@@ -147,7 +147,7 @@ def _columns(
     prompt_name = readers.required(rows, prompt_column, readers.PROMPT, "--prompt-column", path)
     answer_name = None
     if answer_column != NO_COLUMN:
-        last = f"--answer-column {prompt_name} --drop-answer-turn"
+        last = f"`rlvr prompts ... --answer-column {prompt_name} --drop-answer-turn`"
         answer_name = readers.required(
             rows, answer_column, readers.ANSWER, "--answer-column", path,
             (f", or take the last turn of `{prompt_name}`: {last}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rlvr_cli.errors import TooManyErrors
+from rlvr_cli.errors import DataError, TooManyErrors
 from rlvr_cli.protocols import FAULTS
 from rlvr_cli.runtime import cores, distributed
 from rlvr_cli.stages import common, prompt_rewards
@@ -287,6 +287,14 @@ def _error_rate(scores: Shards) -> tuple[dict[str, int], float]:
     return faults, missing / max(scores.rows, 1)
 
 
+def _are_imported(scores: Shards) -> bool:
+    """Whether another tool sampled the completions, whose file may have no golds."""
+    try:
+        return bool(scores.parent("rollouts").manifest["stage"] == "import")
+    except (DataError, LookupError):
+        return False
+
+
 def check_error_rate(scores: Shards, limit: float) -> None:
     """An error if the verifier failed on a larger share of the rows than the limit."""
     faults, rate = _error_rate(scores)
@@ -298,6 +306,8 @@ def check_error_rate(scores: Shards, limit: float) -> None:
                 "`rlvr doctor PROMPTS` lists such golds: correct them, or name the verifier that "
                 "reads them; allow more with --max-error-rate"
             )
+            if rate == 1 and _are_imported(scores):
+                hint = f"`rlvr import FILE --prompts PROMPTS` takes those of prompts; {hint}"
         elif set(faults) <= {"timeout", "oom"}:
             hint = (
                 "the same command asks it again; with `exceeding=wrong`, an option of code and sql,"

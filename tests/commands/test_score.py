@@ -267,3 +267,16 @@ def test_what_exceeds_a_limit_and_has_a_reward_is_no_failure_of_the_verifier(rlv
     paid = rlvr(*words, f"{spec},exceeding=wrong", "--out", tmp_path / "wrong")
     assert paid.code == 0, paid.err
     assert pq.read_table(tmp_path / "wrong").to_pylist()[0]["reward"] == 0
+
+
+def test_golds_that_a_file_of_completions_lacks_are_taken_from_prompts(rlvr, jsonl, tmp_path):
+    file = jsonl({"id": "a", "prompt": "2+2?", "completion": "\\boxed{4}"}, name="batch.jsonl")
+    asked = jsonl({"id": "a", "question": "2+2?", "answer": "4"}, name="asked.jsonl")
+    assert rlvr("import", file, "--out", tmp_path / "i").code == 0
+    ran = rlvr("score", tmp_path / "i" / "rollouts", "--verifier", "math")
+    assert ran.code == 4
+    assert "hint: `rlvr import FILE --prompts PROMPTS` takes those of prompts; " in ran.err
+    assert rlvr("prompts", asked, "--out", tmp_path / "p").code == 0
+    words = ("--prompts", tmp_path / "p", "--out", tmp_path / "j")
+    assert rlvr("import", file, *words).code == 0
+    assert rlvr("score", tmp_path / "j" / "rollouts", "--verifier", "math").code == 0

@@ -339,10 +339,19 @@ def test_without_ids_the_text_is_offered_as_one(file):
 def test_rows_inside_objects_come_with_the_line_that_takes_them_out(tmp_path):
     path = tmp_path / "results 1.json"
     rows = [{"id": 1, "problem": "2+2?", "model_output": "4"}]
-    path.write_text(json.dumps({"results": {"AIME24": {"num_total": 1, "examples": rows}}}))
+    results = {"AIME24": {"num_total": 1, "examples": rows}}
+    path.write_text(json.dumps({"model_name": "m", "results": results}))
     with pytest.raises(DataError, match="is one object, which holds rows in") as error:
         list(Stream(path, wanted={"completion"}))
     assert error.value.hint == (
         """take them out: jq -c '.["results"]["AIME24"]["examples"][]' """
         f"'{path}' > rows.jsonl"
     )
+
+
+def test_lists_in_a_single_row_are_not_its_rows(tmp_path):
+    path = tmp_path / "one.jsonl"
+    path.write_text(json.dumps({"prompt": "2+2?", "outputs": [{"index": 0, "text": "4"}]}))
+    with pytest.raises(DataError, match="has none of the columns prompt_id") as error:
+        list(Stream(path, wanted={"completion"}))
+    assert "or the text: --id-column prompt" in error.value.hint

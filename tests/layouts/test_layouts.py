@@ -299,7 +299,8 @@ def test_the_last_turn_is_offered_as_the_gold(rlvr, refused, jsonl, tmp_path):
     turns = [{"role": "user", "content": "6 * 7?"}, {"role": "assistant", "content": "42"}]
     words = ("prompts", jsonl({"messages": turns}, name="sft.jsonl"), "--out", tmp_path / "made")
     err = refused(3, *words)
-    assert "the last turn of `messages`: --answer-column messages --drop-answer-turn" in err
+    command = "`rlvr prompts ... --answer-column messages --drop-answer-turn`"
+    assert f"or take the last turn of `messages`: {command}" in err
     assert rlvr(*words, "--answer-column", "messages", "--drop-answer-turn").code == 0
     (row,) = pq.read_table(tmp_path / "made").to_pylist()
     assert row["answer"] == "42"
