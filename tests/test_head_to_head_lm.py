@@ -16,6 +16,7 @@ from rlvr_cli.verification.verifiers import expression
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
+import head_to_head  # noqa: E402
 import head_to_head_lm  # noqa: E402
 import lm.page  # noqa: E402
 import lm.plan  # noqa: E402
@@ -182,6 +183,15 @@ def test_the_page_marks_the_rate_that_was_tuned_and_draws_the_runs_at_it(tmp_pat
     assert "| `apo` | 30.0 / 90.0 | **40.0** / 90.0 |" in said
     labels = re.findall("<!-- (.+?) -->", (tmp_path / "page.svg").read_text())
     assert "apo" in labels and "apo at 0.0001" in labels and "grpo at 0.0001" not in labels
+
+
+def test_an_interval_over_seeds_has_students_quantile_to_its_last_digit():
+    from scipy.special import stdtrit
+
+    for seeds in head_to_head.T_95:
+        assert head_to_head.T_95[seeds] == pytest.approx(stdtrit(seeds - 1, 0.975), abs=5e-6)
+    mean, half = head_to_head.interval([1.0, 2.0, 6.0])
+    assert mean == 3 and half == pytest.approx(4.30265 * 7**0.5 / 3**0.5, rel=1e-5)
 
 
 def test_the_start_is_no_run_and_no_chance_is_printed_as_none(tmp_path):
