@@ -16,8 +16,7 @@ def source(given: str | None) -> Path:
         return Path(str(given))
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError("no directory was given", "name one, or pipe its path in")
-    lines = [line for line in sys.stdin.read().split("\n") if line.strip()]
-    return _only_path(lines, "the path of one directory was expected")
+    return _only_path(stdin.split(sys.stdin.read()), "the path of one directory was expected")
 
 
 def directories(
@@ -69,6 +68,11 @@ def _only_path(lines: list[str], expected: str) -> Path:
         raise UsageError(
             f"stdin holds {plural.of(len(lines), 'line')}, {expected}",
             "name the directory, or look at what the command before printed on stderr",
+        )
+    if "\0" in lines[0]:
+        raise UsageError(
+            f"stdin holds a NUL character, {expected}",
+            "name one directory a command, as in `find ... -print0 | xargs -0 -n 1 rlvr check`",
         )
     console.reads(escape.redacted(lines[0]))
     stdin.holds_path(escape.redacted(lines[0]))

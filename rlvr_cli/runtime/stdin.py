@@ -90,6 +90,14 @@ def shown(path: Path) -> Path:
     return DASH if is_spooled(path) else path
 
 
+def split(text: str) -> list[str]:
+    """The lines of a text that are not blank; one line if it is a path that holds line ends."""
+    path = text.removesuffix("\n")
+    if "\n" in path and "\0" not in path and os.path.exists(path):
+        return [path]
+    return [line for line in text.split("\n") if line.strip()]
+
+
 def lines() -> list[str] | None:
     """The lines of stdin, if they may be paths; None if they are the rows of a file."""
     path = spool()
@@ -99,7 +107,7 @@ def lines() -> list[str] | None:
         text = path.read_bytes().decode()
     except UnicodeDecodeError:
         return None
-    kept = [line for line in text.split("\n") if line.strip()]
+    kept = split(text)
     if kept and (kept[0].lstrip()[:1] in "{[" or len(kept) > 1):
         return kept if all(map(os.path.exists, kept)) else None
     return kept

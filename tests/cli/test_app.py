@@ -1,6 +1,7 @@
 import ast
 import io
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -159,6 +160,21 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(rlvr, monkeypatch
     assert ran.err == (
         "error: interrupted; finished parts are kept\nhint: resume with `rlvr check`\n"
     )
+
+
+def test_a_path_with_a_line_end_comes_through_a_pipe(rlvr, chain, tmp_path, monkeypatch):
+    folder = tmp_path / "a\nb"
+    shutil.copytree(chain, folder)
+    for command in ("check", "eval-passk"):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(f"{folder}/scores\n"))
+        ran = rlvr(command, "-")
+        assert ran.code == 0, ran.err
+
+
+@pytest.mark.parametrize("command", ["check", "eval-passk"])
+def test_paths_with_nul_between_them_are_refused(refused, monkeypatch, command):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a\0b\0"))
+    assert "stdin holds a NUL character" in refused(2, command, "-")
 
 
 def test_an_interrupt_names_the_directory_that_came_through_the_pipe(
