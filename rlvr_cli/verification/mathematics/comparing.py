@@ -184,8 +184,11 @@ def _equal_in_base(gold: str, answer: str, options: Options, again: Again) -> bo
         return numerals_read[0] == numerals_read[1]
     numeral = numerals_read[0] or numerals_read[1]
     assert numeral
-    bare = (answer if numerals_read[0] else gold).replace(" ", "").upper().lstrip("0")
-    if not bare.isalnum():
+    other = answer if numerals_read[0] else gold
+    if numerals.is_indexed(other):
+        return False  # 25_4: no numeral of its base
+    bare = other.replace(" ", "").upper().lstrip("0")
+    if not bare.removeprefix("-").isalnum():
         return None
     return options.base == "lenient" and bare == numeral[0]
 

@@ -4,7 +4,9 @@ import re
 
 _N = r"\{?\s*([0-9]{1,4}|[a-z])\s*\}?"
 _LETTER = r"(?:\\(?:mathrm|text)\s*\{\s*([CPA])\s*\}|([CPA]))"
-_BEHIND = re.compile(rf"(?:\{{\s*\}}\s*)?[_^]\s*{_N}\s*{_LETTER}\s*_\s*{_N}(?![a-zA-Z0-9])")
+_BEHIND = re.compile(
+    rf"(?:\{{\s*\}}\s*|(?<![a-zA-Z0-9)\]}}]))[_^]\s*{_N}\s*{_LETTER}\s*_\s*{_N}(?![a-zA-Z0-9])"
+)
 _BESIDE = re.compile(
     rf"(?<![a-zA-Z0-9_^}}]){_LETTER}\s*(?:_\s*{_N}\s*\^\s*{_N}|\^\s*{_N}\s*_\s*{_N})(?![a-zA-Z0-9])"
 )

@@ -57,10 +57,11 @@ def _has_sizes(tree: Tree) -> bool:
 
 
 def _ratios_beside(left: Tree, right: Tree, names: list[str], draw: random.Random) -> list[complex]:
-    """The ratios of two trees at points of any signs, where both have one."""
+    """The ratios of two trees at points of any signs and sizes, where both have one."""
     ratios = []
-    for _ in range(2 * _POINTS):
-        at = {name: complex(draw.choice((1, -1)) * draw.uniform(0.3, 3.0)) for name in names}
+    for _ in range(4 * _POINTS):
+        size = draw.choice((1, 10, 100))
+        at = {name: complex(draw.choice((size, -size)) * draw.uniform(0.3, 3.0)) for name in names}
         a, b = expressions.at(left, at), expressions.at(right, at)
         if a is not None and b:
             ratios.append(a / b)

@@ -95,10 +95,41 @@ def _equal_at_points(left: Tree, right: Tree, room: float) -> bool | None:
     is_same = [_same_at(left, right, at, room) for at in _points(names, positive=True)]
     if False in is_same:
         return False
+    if names and (_has_bends(left) or _has_bends(right)):
+        far = _far_points(names)
+        apart = [at for at in far if _same_at(left, right, at, room) is False]
+        apart = [at for at in apart if not (_leaves_reals(left, at) or _leaves_reals(right, at))]
+        if any(min(at.values()) > 0 for at in apart):
+            return False
+        if apart or True not in is_same:
+            return None
     # sqrt(x^2) is x where x is positive, and 2 ln x is ln x^2 there.
     if names and not (is_same.count(True) > 1 and _holds_beside(left, right, names, room)):
         return None
     return True if True in is_same else None
+
+
+_BENDS = frozenset(["abs", "max", "min", "floor", "ceil", "gcd", "lcm", "root"])
+
+
+def _has_bends(tree: Tree) -> bool:
+    """Whether a tree may be another expression far away, as |x - 5| is 5 - x only below 5."""
+    return isinstance(tree, tuple) and (
+        (tree[0] in _BENDS and bool(variables(tree))) or any(map(_has_bends, tree[1:]))
+    )
+
+
+def _far_points(names: list[str]) -> list[dict[str, Fraction]]:
+    """Integers and fractions of several sizes, all positive, all negative, and of mixed signs."""
+    draw = random.Random(f"far {names}")
+    signs = [(1, 1), (-1, -1), (1, -1), (-1, 1)][: 4 if len(names) > 1 else 2]
+    return [
+        {
+            name: pair[place % 2] * Fraction(draw.randint(size, 9 * size), parts)
+            for place, name in enumerate(names)
+        }
+        for size, parts, pair in itertools.product((4, 40, 400), (1, 7), signs)
+    ]
 
 
 def _holds_beside(left: Tree, right: Tree, names: list[str], room: float) -> bool:

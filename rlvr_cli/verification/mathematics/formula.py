@@ -288,6 +288,8 @@ class _Reader:
         name = self.take()
         if name in _CALLABLE and self.peek() == "(":
             raise Unread("a function's value")
+        if [value for _, value in self.tokens[self.place : self.place + 3]] == ["(", "0", ")"]:
+            raise Unread("a function's value at 0")
         if self.peek() == "_":
             return name + self.subscript()
         return (name,) if name in ("e", "i") else name

@@ -37,6 +37,10 @@ def equal(gold: str, answer: str, options: Options, again: Again) -> bool | None
         return None
     named = _labels(left), _labels(right)
     if named[0] and len(set(named[0])) > 1:
+        if len(set(named[0])) == len(named[0]) and bool(_OR.search(gold)) != bool(
+            _OR.search(answer)
+        ):
+            return False
         return _equal_by_label(left, right, named[0], named[1], again)
     if named[0] and len({name.partition("_")[0] for name in named[1]}) > 1:
         return False
@@ -98,6 +102,9 @@ def _with_signs(listing: shapes.Listing) -> shapes.Listing:
     return shapes.Listing(
         tuple(re.sub(r"(^|=)\s*\+", r"\1", part) for part in parts), listing.brackets
     )
+
+
+_OR = re.compile(r"\\(?:lor|vee)(?![a-zA-Z])|(?<![a-zA-Z])(?:or|oder|ou)(?![a-zA-Z])|或")
 
 
 def _labels(listing: shapes.Listing) -> list[str]:

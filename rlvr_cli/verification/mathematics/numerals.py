@@ -37,7 +37,7 @@ _IN_BASE = re.compile(
     r"([0-9]{1,2}|[a-z]+)?\s*\}\s*([0-9]{1,2})?\s*\}?$"
 )
 _PREFIXED = re.compile(r"0(?:x([0-9A-Fa-f]+)|b([01]+)|o([0-7]+))")
-_INDEXED = re.compile(r"\(?[0-9]+\)?\s*_\s*\{?\s*[0-9]+\s*\}?")
+_INDEXED = re.compile(r"-?\s*\(?[0-9][0-9A-Za-z]*\)?\s*_\s*\{?\s*[0-9]+\s*\}?")
 _HEXADECIMAL = re.compile("[A-F]{2,}|[a-f]{2,}")
 _NAMED_BASE = re.compile(r"([0-9A-Za-z]+)\s*_\s*\{?\s*(?:\\(?:text|mathrm)\s*\{)?\s*([a-z]+)\s*\}*")
 _REPEATING = re.compile(
@@ -207,6 +207,8 @@ def spelled(text: str) -> Number | None:
 
 def in_base(text: str) -> tuple[str, int] | None:
     """The digits and the base of a numeral such as `1010_2`; None if it is none."""
+    if text.startswith("-") and (positive := in_base(text[1:].strip())):
+        return f"-{positive[0]}", positive[1]
     if prefixed := _PREFIXED.fullmatch(text):
         base = 16 if prefixed[1] else 2 if prefixed[2] else 8
         return (prefixed[1] or prefixed[2] or prefixed[3]).upper().lstrip("0") or "0", base

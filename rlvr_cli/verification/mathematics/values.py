@@ -52,6 +52,8 @@ def value(tree: Tree, at: dict[str, Any], field: "_Field") -> Any:
         above, below = values
         under = field.factorial(below) * field.factorial(above - below)
         return field.factorial(above) / under
+    if name in _CHOOSE:
+        return _CHOOSE[name](values, key=_rational)  # the value itself, with all its digits
     if name in _OF_REALS:
         return field.number(_OF_REALS[name](*map(_rational, values)))
     return field.apply(name, values[0])
@@ -61,8 +63,9 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "neg": operator.neg,
     "/": operator.truediv,
 }  # fmt: skip
+_CHOOSE: dict[str, Callable[..., Any]] = {"max": max, "min": min}
 _OF_REALS: dict[str, Callable[..., Any]] = {
-    "max": max, "min": min, "floor": math.floor, "ceil": math.ceil,
+    "floor": math.floor, "ceil": math.ceil,
     "gcd": lambda *values: functools.reduce(math.gcd, map(_integer, values)),
     "lcm": lambda *values: functools.reduce(math.lcm, map(_integer, values)),
 }  # fmt: skip
