@@ -28,7 +28,7 @@ HEAD = _compile(rf"""
 (?:option|choice|letter|one|statement|alternative|response|selection)
 |(?:my|final|the|best) (?:choice|pick|selection|guess)|(?:die )?richtige option
 |(?:opción|opcion|alternativa|option|opzione|opção) (?:correcta|correta|correcte|corretta)
-|ans\b\.?|正确(?:的)?选项|正確(?:的)?選項|{_NOUNS})|{_CHOSEN}""")
+|ans\b\.?|final(?=[*_]{{0,2}}:)|正确(?:的)?选项|正確(?:的)?選項|{_NOUNS})|{_CHOSEN}""")
 """What an answer is called."""
 
 IS = _compile(rf"""
@@ -80,14 +80,18 @@ WEAK = _compile(r"""
 (?:choose|chose|pick|picked|select|selected|say|answer|guess|conclude|opt for|vote for
 |settle on|go with|lean towards?)
 |\bgo(?:ing)? with|\bleav(?:es?|ing)(?: us)?(?: with)?(?: only)?)
-(?: that)?(?: it(?:['’]s| is))?(?: |:){1,2})
+(?: that)?(?: it(?:['’]s| is))?(?: |:){1,2}
+|(?P<last>(?:\b(?:this|that|which|it)(?:['’]s| is| must be| matches| corresponds to| gives| means)
+|\b(?:i\.e\.|namely|matching),?) (?=(?:the )?(?:option|choice|answer)\b)))
 (?:the )?(?:(?:option|choice|letter|answer) )?""")
-"""Conclusions and choices: "therefore, B", "it is B", "I would go with B"."""
+"""Conclusions and choices: "therefore, B", "it is B", "I would go with B".
+
+`last` are those that count at the text's end only: "which is option B"."""
 
 RIGHT = _compile(r"""
  +(?:is|must be|would be|has to be|seems(?: to be)?|looks|appears to be) +
 (?:(?:therefore|thus|clearly|indeed|definitely|obviously|also|the|only|most|one|my|our) +)*
-(?:correct|right|best|final|answer|appropriate)\b
+(?:correct|right|best|final|answer|appropriate|one)\b
 (?: +(?:answer|option|choice|one|response|statement)\b)?
 (?= *(?:$|[\n.,;:!)*]|because|since|as\b|for\b|here\b|to\b|among|and\b|but\b))
 |(?P<only> +(?:satisfies|works|holds|fits|meets|matches|remains

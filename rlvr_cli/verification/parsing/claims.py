@@ -35,6 +35,11 @@ _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 _FENCED = re.compile(r"```[a-z]{0,12}\n([^`]{1,400})```")  # a text that is one block
+_THING = re.compile(
+    r"\b(?:plan|team|group|vitamin|hepatitis|type|class|section|point|event|set|angle|figure|graph"
+    r"|matrix|company|person|student|player|city|machine|box|bag|tank|train|car)[ \t]+\Z",
+    re.IGNORECASE,
+)  # before a letter that is its name: "Team B is right"
 _WORD = re.compile(r"\w")
 
 
@@ -69,7 +74,7 @@ def choice(text: str, reader: Reader) -> Claim:
             last = later if turned else _contradiction(last, later)
     if last and answer_phrases.TAKEN_BACK.match(text, last.end):
         return Claim(last.start, last.end, None, "it takes its choice back")
-    return last or Claim(0, 0, None, "it names no option")
+    return last or _reviewed(text, reader) or Claim(0, 0, None, "it names no option")
 
 
 def _latest(claims: Iterator[Claim]) -> list[Claim]:
@@ -161,6 +166,8 @@ def _weak(text: str, reader: Reader, introduced: list[Claim], *, is_all: bool) -
         label = reader.labels.at.match(text, match.end())
         if label is None or (label[2].islower() and label[0] == label[2]):
             continue
+        if match["last"] and text[label.end() :].strip(" .!*_)"):
+            continue
         if match["so"] and not choice_phrases.SENTENCE_END.match(text, label.end()):
             continue
         if label[0] == "I" and text[label.end() : label.end() + 1] != ".":
@@ -182,6 +189,8 @@ def _called_right(text: str, match: re.Match[str], reader: Reader) -> Claim | No
     if phrase is None or re.match(r"[ \t]*\?", text[match.end() :]):
         return None
     lead = before[: phrase.start(1)]
+    if _THING.search(lead):
+        return None
     if match["only"] and not choice_phrases.ONLY.search(lead):
         return None
     if choice_phrases.VOID.search(lead) or reader.labels.joined.search(lead):
@@ -193,6 +202,17 @@ def _called_right(text: str, match: re.Match[str], reader: Reader) -> Claim | No
     if named is None or named.place is None:
         return None
     return Claim(start + phrase.start(1), match.end(), named.place)
+
+
+def _reviewed(text: str, reader: Reader) -> Claim | None:
+    """The one option that a list calls right where it calls each of the others wrong."""
+    lines = list(reader.labels.review.finditer(text))
+    verdicts = {reader.labels.places.get(line[1].casefold()): bool(line[2]) for line in lines}
+    right = [place for place, is_right in verdicts.items() if is_right]
+    is_all = verdicts.keys() == {*range(len(reader.options.labels))} and len(right) == 1
+    if not is_all or len(lines) > len(verdicts) or text[lines[-1].end() :].strip():
+        return None
+    return Claim(lines[0].start(), len(text), right[0])
 
 
 def _lines(text: str, reader: Reader, *, is_all: bool) -> Iterator[Claim]:
@@ -207,8 +227,9 @@ def _lines(text: str, reader: Reader, *, is_all: bool) -> Iterator[Claim]:
         if named is None or (named.place is None and "\n" in text):
             is_review = is_review or named is not None
             continue
-        label = reader.labels.line.match(line)
-        is_alone = label is not None and not line[label.end() :].strip(" .*_")
+        line_said = letters.unbulleted(line)
+        label = reader.labels.line.match(line_said)
+        is_alone = label is not None and not line_said[label.end() :].strip(" .!*_")
         if "\n" in text and not is_alone:
             listed = {
                 groups[0].casefold() for groups in reader.labels.line.findall(text) if groups[1]

@@ -47,7 +47,7 @@ _DROPPED = re.compile(
     rf"{_WRAPS}\s*\{{|\\[()\[\]]|[${{}}]|\\(?:quad|qquad)\b|</?(?:b|strong|i|em|u)>"
 )
 _SPACES = re.compile(r"\\[ ,;!]|[~ \t\r\f\v\u00a0]+")
-_BULLET = re.compile(r"^(?:[>#]+|[-•→⇒✅✔☑➡👉]\ufe0f?)[ \t]+")
+_BULLET = re.compile(r"^(?:[=-]+>|[>#]+|[-•→⇒✅✔☑➡👉]\ufe0f?)[ \t]+")
 _AROUND_SIGN = re.compile(r" ?([=+<>≤≥^/*×·−-]) ?")
 _OTHER_SCRIPTS = {"а": "a", "б": "b", "с": "c", "г": "d", "أ": "a", "ا": "a", "ب": "b", "ج": "c",
                   "د": "d"}  # fmt: skip
@@ -91,6 +91,11 @@ def plain(text: str) -> str:
     return text if text.isascii() else text.translate(_USUAL)
 
 
+def unbulleted(line: str) -> str:
+    """A line without the sign that begins it, as an arrow."""
+    return _BULLET.sub("", line.strip())
+
+
 _ASIDE = re.compile(r"[ \t]*\(([^()\n]{1,160})\)")
 _REST = re.compile(r"[ \t]*[.:,–—-]?[ \t]*([^\n]{0,300})")
 
@@ -120,7 +125,7 @@ class Labels:
             rf"{_NOUN}[(*\"]{{0,3}}{label}(?:[).*:, ?]|$)(?![ \t]*(?:is|was|would)\b)"
         )
         self.noun = re.compile(_NOUN)
-        self.single = re.compile(rf"{_NOUN}{OPEN}{_NOUN}{label}{CLOSE}[.:!]{{0,3}}{CLOSE}")
+        self.single = re.compile(rf"{_NOUN}{OPEN}{_NOUN}{label}{CLOSE}[.:!,;]{{0,3}}{CLOSE}")
         self.listed = re.compile(rf"(?:^|\s)[(\[*]{{0,3}}(?i:{names})[.):]\**(?:\s|$)")
         self.in_brackets = re.compile(rf"[(\[]{label}[)\]]")
         self.line = re.compile(rf"^[ \t]*{OPEN}{label}({CLOSE}[.:,]?)", re.MULTILINE)
@@ -139,6 +144,12 @@ class Labels:
             re.compile(rf"(?:^|[\s,;:(—*]){named}{text})$")
             for text in ("", r"[ \t]\([^()\n]{0,80}\)", r"[.):][ \t][^\n.;:?]{0,60}")
         ]
+        self.review = re.compile(
+            rf"^[ \t*-]*{OPEN}{label}{CLOSE}[ \t]*[.:)–—-]?[ \t]*(?:is[ \t]+)?"
+            r"(?i:(yes|true|right|correct|[✓✔✅])|no|false|wrong|incorrect|[✗✘❌✖])"
+            r"\ufe0f?[.!]?[ \t]*$",
+            re.MULTILINE,
+        )
         self.joined = re.compile(
             rf"(?:\b(?:or|and|nor|neither|either|both)|[/&]|{label}{CLOSE},)[ \t]*$"
         )
@@ -162,7 +173,9 @@ class Reader:
         if (place := self._text_of(text)) is not None:
             return Named(place, len(text))
         if single := self.labels.single.fullmatch(text):
-            return self._option(single[1], single.end(), is_bare=single[0].strip(".:") == single[1])
+            return self._option(
+                single[1], single.end(), is_bare=single[0].strip(".:!,;") == single[1]
+            )
         if "\n" in text or len(text) > SPAN:
             return None
         if several := self._several(text, self.labels.noun.match(text).end()):  # type: ignore
