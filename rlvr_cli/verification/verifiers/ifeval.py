@@ -8,6 +8,7 @@ import functools
 import importlib.metadata
 import importlib.util
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Literal
@@ -197,6 +198,8 @@ def _instruction(name: str, arguments: Any, prompt: str) -> Check:
     try:
         instruction.build_description(**given)
         drawn = instruction.get_instruction_args() or {}
+        if given.get("nth_paragraph", 0) > given.get("num_paragraphs", math.inf):
+            drawn["nth_paragraph"] = None  # whatever was drawn: it may be the number itself
         for key, value in given.items():
             if isinstance(value, int) and drawn.get(key, value) != value:
                 raise ValueError(f"its `{key}` is {value}")

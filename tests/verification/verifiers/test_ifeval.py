@@ -364,7 +364,7 @@ def test_what_lm_eval_would_replace_by_a_draw_is_checked_or_a_bad_gold():
     assert "is no single letter" in verdict(gold, "ab").reason
     paragraphs = {"num_paragraphs": 2, "nth_paragraph": 3, "first_word": "a"}
     gold = ifeval(("length_constraints:nth_paragraph_first_word", paragraphs))
-    assert verdict(gold, "a\n\na").status == "bad_gold"
+    assert {verdict(gold, "a\n\na").status for _ in range(20)} == {"bad_gold"}
 
 
 def test_marks_of_sections_and_postscripts_are_no_patterns():
