@@ -67,6 +67,11 @@ def _is_one(items: list[Any]) -> bool:
     return all(_is_part(item) for item in items) or (len(items) == 1 and _is_turn(items[0]))
 
 
+def is_of_model(message: Any) -> bool:
+    """Whether a value is a message that the model wrote, by its role."""
+    return isinstance(message, dict) and _role(message) in MODEL
+
+
 def _role(message: Any) -> Any:
     return message.get("role") or message.get("from")
 

@@ -4,7 +4,7 @@ import ast
 import json
 from typing import Any
 
-from rlvr_cli.interop.spoken import MODEL
+from rlvr_cli.interop import spoken
 
 _LISTED = (
     *("completions", "responses", "solutions", "generations", "outputs", "preds", "predictions"),
@@ -52,9 +52,4 @@ def _parsed_list(value: Any) -> Any:
 
 def _has_turn_of_model(value: Any) -> bool:
     turns = value if isinstance(value, list) else [value]
-    return any(
-        isinstance(one, dict)
-        and one.get("role", one.get("from")) in MODEL
-        and bool({"content", "value"} & set(one))
-        for one in turns
-    )
+    return any(spoken.is_of_model(one) and {"content", "value"} & set(one) for one in turns)

@@ -10,8 +10,8 @@ from typing import Any
 from rlvr_cli.config import UpdateOptions
 from rlvr_cli.errors import DataError, first_line
 from rlvr_cli.kernels import sizes
-from rlvr_cli.memory_estimate import kept, vision
-from rlvr_cli.memory_estimate.kept import Kept
+from rlvr_cli.memory_estimate import cache_size, vision
+from rlvr_cli.memory_estimate.cache_size import CacheSize
 from rlvr_cli.models import (
     key_heads,
     loading,
@@ -27,7 +27,7 @@ _CHUNK_BYTES = 5  # of each logit: itself in float32, and temporaries of a piece
 _SAVED_BYTES = 8  # of a capped score: tanh 4 and softmax 4; in bfloat16 2 and 4, and its cast 2
 _UNCAPPED_BYTES = {4: 4, 2: 6}  # of another score of eager attention: the softmax, and its cast
 _TEMPORARY_BYTES = {4: 8, 2: 10}  # without gradient: before the softmax, in float32, after it
-_MASKS = 2  # of a model that caps: of its layers with a window, and of those without
+_MASKS = 2  # of eager attention: of layers with a window, and of those without
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Shape:
     intermediate: int  # of all feed-forward layers that one token goes through
     heads: int  # 0 in a model without attention
     head_dim: int  # of the widest layer
-    kept: Kept  # numbers that decoding keeps
+    cached: CacheSize
     vocabulary: int
     head_trained: bool = True
     eager: bool = False  # attention, which then keeps its scores in memory
@@ -78,7 +78,6 @@ def shape_of(
         raise DataError(
             f"cannot read the configuration of `{path}`: {first_line(error)}", "copy it again"
         ) from error
-    decoding = kept.of(model)
     if options.lora_rank:
         with torch.device("meta"):
             lora.inject(model, options, seed=0, reads_images=reads_images)
@@ -100,7 +99,7 @@ def shape_of(
         intermediate=feed,
         heads=getattr(text, "num_attention_heads", 0),
         head_dim=max((heads.size for heads in key_heads.of(config)), default=0),
-        kept=decoding,
+        cached=cache_size.of(path, config, reads_images=reads_images),
         vocabulary=head.shape[0],
         head_trained=head.requires_grad,
         eager=capped or model.config._attn_implementation == "eager",
@@ -224,5 +223,5 @@ def logits(shape: Shape, tokens: int, device: Device) -> int:
 
 
 def cache(shape: Shape, rows: int, length: int, size: float) -> int:
-    """What decoding keeps of rows of so many tokens, `size` bytes a number; states in float32."""
-    return round(rows * (length * shape.kept.of_token * size + 4 * shape.kept.of_row))
+    """The cache of rows of so many tokens, `size` bytes a number; states in float32."""
+    return round(rows * (length * shape.cached.per_token * size + 4 * shape.cached.per_row))

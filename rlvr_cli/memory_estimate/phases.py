@@ -2,7 +2,7 @@
 
 The sum of the tensors that the engines hold at their peak: within a tenth of what torch allocates
 for a dense decoder with gated feed-forward layers, and one that caps its attention scores as Gemma
-2 does (tests/memory_estimate/test_phases.py). In other families what decoding keeps is exact and
+2 does (tests/memory_estimate/test_phases.py). In other families the decoding cache is exact and
 the rest is rough: the temporaries of linear attention are three times as large. The 1 GiB or so of
 the device's libraries is not counted.
 """

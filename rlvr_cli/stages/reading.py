@@ -160,8 +160,7 @@ def _columns(
 def _is_answered(row: dict[str, Any], name: str) -> bool:
     """Whether the conversation in a column ends with a turn of the model."""
     turns = readers.look_up(row, name)
-    last = turns[-1] if isinstance(turns, list) and turns else None
-    return isinstance(last, dict) and last.get("role", last.get("from")) in spoken.MODEL
+    return isinstance(turns, list) and bool(turns) and spoken.is_of_model(turns[-1])
 
 
 def _guessed(prompt: str, answer: str | None, *named: str | None) -> Iterator[str]:

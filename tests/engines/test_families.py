@@ -174,13 +174,13 @@ def test_what_an_update_saves_is_what_it_trained(path, rank, tmp_path):
         assert trained != pytest.approx(old, abs=1e-2)
 
 
-def numbers_in(kept):
+def numbers_in(cache):
     """How many numbers the tensors of a cache have, whatever it is made of."""
-    if isinstance(kept, torch.Tensor):
-        return kept.numel()
-    if hasattr(kept, "__dict__"):
-        kept = vars(kept)
-    parts = list(kept.values()) if isinstance(kept, dict) else kept
+    if isinstance(cache, torch.Tensor):
+        return cache.numel()
+    if hasattr(cache, "__dict__"):
+        cache = vars(cache)
+    parts = list(cache.values()) if isinstance(cache, dict) else cache
     return sum(map(numbers_in, parts)) if isinstance(parts, list) else 0
 
 
@@ -190,9 +190,9 @@ def test_the_memory_of_a_model_is_known_before_it_is_loaded(path):
     shape = model_size.shape_of(loaded.policy)
     assert shape.parameters == loaded.model.num_parameters()
     made = loaded.model(torch.tensor([TOKENS[2]]), use_cache=True)
-    kept = numbers_in(made.get("past_key_values") or made.get("cache_params"))
+    cache = numbers_in(made.get("past_key_values") or made.get("cache_params"))
     positions = 2 * shape.layers  # of a window, as a tensor
-    assert 0 <= kept - LENGTHS[2] * shape.kept.of_token - shape.kept.of_row <= positions
+    assert 0 <= cache - LENGTHS[2] * shape.cached.per_token - shape.cached.per_row <= positions
     update = phases.training(shape, UpdateOptions(), ROOM, phases.UpdateSize(8, 64, 32))
     assert phases.rollout(shape, RolloutOptions(), ROOM, prompt=8, requests=4).total < update.total
     assert update.total > 16 * shape.parameters

@@ -25,7 +25,7 @@ from rlvr_cli.engines.rollout.transformers import TransformersEngine
 from rlvr_cli.errors import Advice, UserError
 from rlvr_cli.kernels import reference, sizes
 from rlvr_cli.memory_estimate import model_size, phases
-from rlvr_cli.memory_estimate.kept import Kept
+from rlvr_cli.memory_estimate.cache_size import CacheSize
 from rlvr_cli.models import logprobs, policy
 from rlvr_cli.models.policy import Loaded
 from rlvr_cli.protocols import Request, Row, SamplingParams
@@ -37,8 +37,8 @@ ROOM = Device("cpu", 1 << 40, 1 << 40)
 GPU = Device("cuda", 80 << 30, 80 << 30, "GPU 0")
 BUILTIN = policy.resolve("builtin")
 # Qwen2.5-1.5B
-KEPT = Kept(28 * 2 * 2 * 128)
-LARGE = model_size.Shape(1_543_714_304, 1_543_714_304, 28, 1536, 8960, 12, 128, KEPT, 151_936)
+CACHED = CacheSize(28 * 2 * 2 * 128)
+LARGE = model_size.Shape(1_543_714_304, 1_543_714_304, 28, 1536, 8960, 12, 128, CACHED, 151_936)
 SIZES = {
     "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 3, "num_attention_heads": 8,
     "num_key_value_heads": 2, "max_position_embeddings": 512, "tie_word_embeddings": True,
@@ -229,7 +229,7 @@ def test_the_shape_is_the_models_and_adapters_alone_are_trained(loaded):
     shape = model_size.shape_of(BUILTIN)
     assert shape.parameters == shape.trained == loaded.model.num_parameters()
     assert (shape.layers, shape.hidden, shape.intermediate, shape.vocabulary) == (3, 128, 256, 99)
-    assert (shape.attention, shape.kept) == (128, (3 * 2 * 64, 0))
+    assert (shape.attention, shape.cached) == (128, (3 * 2 * 64, 0))
     pytest.importorskip("peft")
     adapted = model_size.shape_of(BUILTIN, UpdateOptions(lora_rank=2))
     assert adapted.trained == 3 * 2 * (2 * (128 + 128) + 2 * (128 + 64) + 3 * (128 + 256))

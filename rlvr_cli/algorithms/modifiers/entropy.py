@@ -11,8 +11,7 @@ from rlvr_cli.algorithms.objective import Modifier, Objective
 
 def build(*, coef: float = 1e-4) -> Modifier:
     """Takes coef times the entropy of the policy's next-token distribution off a token's cost."""
-
-    if not -math.inf < coef < math.inf:
+    if not math.isfinite(coef):
         raise ValueError("coef must be finite")
 
     def modify(objective: Objective) -> Objective:

@@ -49,7 +49,7 @@ def build(
     (eq. 81), `tanh=false` is Algorithm 1's line 18. A_i = (R_i - mean R) / (std R + eps).
     """
 
-    if not (-math.inf < gamma < math.inf and 0 <= clip_low <= 1 and 0 <= e_min <= e_max < math.inf):
+    if not (math.isfinite(gamma) and 0 <= clip_low <= 1 and 0 <= e_min <= e_max < math.inf):
         raise ValueError(
             "gamma must be finite, clip_low from 0 to 1, e_min at 0 or above, e_max at e_min or "
             "above, and finite"
